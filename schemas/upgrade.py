@@ -1,0 +1,8 @@
+"""The steps from one version of the tables to the next.
+
+Version 1 is the first: there is no step yet. A step is a tuple of DDL statements under the version it leads to;
+`warehouse.lake` runs the missing ones in order, in one transaction, when it opens an older lake for writing.
+"""
+
+STEPS: dict[int, tuple[str, ...]] = {}
+"""DDL statements by the schema version that they lead to."""
