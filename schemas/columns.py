@@ -42,7 +42,7 @@ class Kind(Enum):
     """The column types in use, each with its Arrow and its DuckDB form."""
 
     STRING = (pa.string(), "VARCHAR")
-    JSON = (pa.string(), "VARCHAR")
+    JSON = (pa.string(), "VARCHAR", "a JSON document")
     BOOL = (pa.bool_(), "BOOLEAN")
     INT32 = (pa.int32(), "INTEGER")
     INT64 = (pa.int64(), "BIGINT")
@@ -66,10 +66,6 @@ class Kind(Enum):
     def sql(self) -> str:
         """The DuckDB type of the same column."""
         return str(self.value[1])
-
-
-# JSON and STRING share one Arrow and one SQL form, so Enum would alias them; the meaning of a JSON
-# column says that its text is a JSON document.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +124,13 @@ class Table:
 
     def ddl(self) -> str:
         """The `create table` statement that DuckLake runs."""
-        lines = [
-            f'    "{column.name}" {column.kind.sql}{"" if column.nullable else " NOT NULL"}' for column in self.all_columns
-        ]
+        lines = [f'    "{c.name}" {c.kind.sql}{"" if c.nullable else " NOT NULL"}' for c in self.all_columns]
         return f'CREATE TABLE IF NOT EXISTS "{self.name}" (\n' + ",\n".join(lines) + "\n);"
 
     def comments(self) -> list[str]:
         """One `comment on` statement for the table and one for each column."""
         statements = [f'COMMENT ON TABLE "{self.name}" IS {_quote(f"One row per {self.grain}.")};']
-        statements += [
-            f'COMMENT ON COLUMN "{self.name}"."{column.name}" IS {_quote(column.comment)};' for column in self.all_columns
-        ]
+        statements += [f'COMMENT ON COLUMN "{self.name}"."{c.name}" IS {_quote(c.comment)};' for c in self.all_columns]
         return statements
 
     def markdown(self) -> str:

@@ -37,7 +37,9 @@ REJECTS = Table(
         Column("line_sha256", Kind.STRING, "SHA-256 of the line without its newline."),
         Column("reason", Kind.STRING, "Code from the closed list of reasons."),
         Column("message", Kind.STRING, "What was wrong, what was expected, what to do."),
-        Column("first_bytes", Kind.STRING, "The first 200 bytes, undecodable bytes escaped, redacted."),
+        Column(
+            "first_bytes", Kind.STRING, "The first 200 bytes, undecodable bytes escaped, values of user fields hidden."
+        ),
         Column("ingested_at", Kind.TIME, "When the reject was committed.", "UTC"),
     ),
 )
@@ -80,6 +82,8 @@ ERASURES = Table(
         Column("requested_at", Kind.TIME, "When it was asked for.", "UTC"),
         Column("completed_at", Kind.TIME, "When no byte was left.", "UTC", nullable=True),
         Column("num_rows", Kind.INT64, "Rows deleted over all tables."),
-        Column("tainted_policies", Kind.STRINGS, "Policy versions trained on the erased traces, and their descendants."),
+        Column(
+            "tainted_policies", Kind.STRINGS, "Policy versions trained on the erased traces, and their descendants."
+        ),
     ),
 )

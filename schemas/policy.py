@@ -13,7 +13,9 @@ POLICIES = Table(
         Column("optimizer_step", Kind.INT64, "Optimizer updates since the base weights.", "updates"),
         Column("parent_version", Kind.STRING, "The version it was trained from.", nullable=True),
         Column("base_uri", Kind.STRING, "Folder of the base model."),
-        Column("checkpoint_uri", Kind.STRING, "Folder of its adapter or model; null for the base itself.", nullable=True),
+        Column(
+            "checkpoint_uri", Kind.STRING, "Folder of its adapter or model; null for the base itself.", nullable=True
+        ),
         Column("checkpoint_sha256", Kind.STRING, "SHA-256 over the weight files.", nullable=True),
         Column("method", Kind.STRING, "Update method that made it.", nullable=True),
         Column("run_id", Kind.STRING, "Run that made it; null when it came from the settings.", nullable=True),
@@ -34,9 +36,7 @@ RESCORED = Table(
         Column("sequence_index", Kind.INT32, "The sequence."),
         Column("policy_version", Kind.STRING, "The policy that scored it."),
         Column("behavior_version", Kind.STRING, "The policy that wrote it.", nullable=True),
-        Column(
-            "logprobs", Kind.FLOAT32S, "One per token of the sequence, null where `action_mask` is false.", "nats"
-        ),
+        Column("logprobs", Kind.FLOAT32S, "One per token of the sequence, null where `action_mask` is false.", "nats"),
         Column("num_action_tokens", Kind.INT32, "Tokens that the statistics are over.", "tokens"),
         Column("mean_bernoulli_kl", Kind.FLOAT64, "Drift: mean Bernoulli KL over action tokens.", "nats"),
         Column("mean_abs_log_ratio", Kind.FLOAT64, "Mean absolute log ratio over action tokens.", "nats"),

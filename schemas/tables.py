@@ -45,4 +45,4 @@ def markdown() -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")  # noqa: T201 - this module's command prints the page
+    print(markdown(), end="")

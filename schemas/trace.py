@@ -45,17 +45,25 @@ TRACES = Table(
         Column("top_k", Kind.INT32, "Top-k bound, -1 when off; null when unknown.", nullable=True),
         Column("engine", Kind.STRING, "Serving engine.", nullable=True),
         Column("deployment", Kind.STRING, "Deployment named by the log.", nullable=True),
-        Column("policy_version_min", Kind.STRING, "First policy version of its tokens; null when unknown.", nullable=True),
-        Column("policy_version_max", Kind.STRING, "Last policy version of its tokens; null when unknown.", nullable=True),
+        Column(
+            "policy_version_min", Kind.STRING, "First policy version of its tokens; null when unknown.", nullable=True
+        ),
+        Column(
+            "policy_version_max", Kind.STRING, "Last policy version of its tokens; null when unknown.", nullable=True
+        ),
         Column("tokenizer_sha256", Kind.STRING, "Tokenizer that the ids belong to, from the settings.", nullable=True),
         Column("finish_reason", Kind.STRING, "How the last call ended.", nullable=True),
         Column("truncated", Kind.BOOL, "Whether the last call ended by length or abort."),
         Column("faults", Kind.STRINGS, "Faults found while the trace was put together, as sorted reason codes."),
         Column("started_at", Kind.TIME, "Start of the first call.", "UTC"),
         Column("ended_at", Kind.TIME, "Last known time of the trace.", "UTC"),
-        Column("ask_text", Kind.STRING, "Last user text before the first reply, redacted.", nullable=True),
-        Column("reply_text", Kind.STRING, "Text of the last reply, redacted.", nullable=True),
-        Column("split", Kind.STRING, "train or holdout: by the hash of the ask, fixed for ever."),
+        Column("ask_text", Kind.STRING, "Last user text before the first reply, as logged.", nullable=True),
+        Column("reply_text", Kind.STRING, "Text of the last reply, as logged.", nullable=True),
+        Column(
+            "split",
+            Kind.STRING,
+            "train or holdout: by the hash of the ask (its id, else its text, else the trace), drawn once a trace.",
+        ),
         Column("top_token_ids", Kind.INT32_LISTS, "Logged top-K tokens; null when not logged.", nullable=True),
         Column("top_token_logprobs", Kind.FLOAT32_LISTS, "Their log-probabilities.", "nats", nullable=True),
         Column("ingested_at", Kind.TIME, "When this revision was committed.", "UTC"),

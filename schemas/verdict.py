@@ -12,10 +12,14 @@ VERDICTS = Table(
         Column("trace_id", Kind.STRING, "The trace."),
         Column("trace_revision", Kind.INT32, "The revision that was judged."),
         Column("verdict", Kind.STRING, "admitted, quarantined or pending."),
-        Column("reasons", Kind.STRINGS, "All reasons that apply, the first in gate order leading; empty when admitted."),
-        Column("stage", Kind.STRING, "The waterfall stage that decided; trained_on for an admitted trace's last stage."),
+        Column(
+            "reasons", Kind.STRINGS, "All reasons that apply, the first in gate order leading; empty when admitted."
+        ),
+        Column("stage", Kind.STRING, "The waterfall stage that decided; admitted where none did."),
         Column("reward", Kind.FLOAT64, "Reward by the settings' rule; null while none has arrived.", nullable=True),
-        Column("drift", Kind.FLOAT64, "Mean Bernoulli KL under the current policy; null if not rescored.", nullable=True),
+        Column(
+            "drift", Kind.FLOAT64, "Mean Bernoulli KL under the current policy; null if not rescored.", nullable=True
+        ),
         Column("policy_lag", Kind.INT64, "Updates between writing and the current policy.", "updates", nullable=True),
         Column("age_hours", Kind.FLOAT64, "Hours between the end of the trace and the run's clock.", "hours"),
         Column("gate_sha256", Kind.STRING, "SHA-256 of the gate's settings."),
@@ -31,7 +35,7 @@ FINDINGS = Table(
     (
         Column("run_id", Kind.STRING, "The run."),
         Column("night", Kind.STRING, "The run's date, YYYY-MM-DD."),
-        Column("section", Kind.STRING, "logprobs, canary, staleness, rewards, judge, duplicates or regime."),
+        Column("section", Kind.STRING, "admission, structure, logprobs, canary, staleness, rewards, judge, ..."),
         Column("name", Kind.STRING, "What was measured, such as usable_logprob_share."),
         Column("subject", Kind.STRING, "Of what: all, or a version, source or workload."),
         Column("value", Kind.FLOAT64, "The measurement; null when not measured.", nullable=True),
