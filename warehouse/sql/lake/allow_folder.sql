@@ -1,0 +1,1 @@
+set allowed_directories = [{folder:text}]

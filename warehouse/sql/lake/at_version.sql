@@ -1,0 +1,1 @@
+at (version => {snapshot:fragment})

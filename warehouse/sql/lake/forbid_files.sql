@@ -1,0 +1,1 @@
+set enable_external_access = false

@@ -1,0 +1,1 @@
+insert into {table:name} select * from one_row

@@ -1,0 +1,1 @@
+call ducklake_merge_adjacent_files('lake', {table:text})

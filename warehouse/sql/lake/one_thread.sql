@@ -1,0 +1,1 @@
+set threads = 1

@@ -1,0 +1,1 @@
+select json_serialize_sql($text)

@@ -1,0 +1,4 @@
+select {columns:names}
+from {relation:name} {version:fragment}
+{where:fragment}
+{order:fragment}

@@ -1,0 +1,1 @@
+select max(snapshot_id) as snapshot_id from ducklake_snapshots('lake')

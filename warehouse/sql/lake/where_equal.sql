@@ -1,0 +1,1 @@
+{column:name} = ${parameter:fragment}

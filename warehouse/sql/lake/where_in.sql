@@ -1,0 +1,1 @@
+{column:name} in (select unnest(${parameter:fragment}))
