@@ -1,0 +1,1 @@
+"""One small module a log format; `detect` tells them apart by content."""

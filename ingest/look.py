@@ -1,0 +1,219 @@
+"""What is in log files, and what keeps their traces from being trained on; reads, and writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ingest.call_rows import CallSource, ReadCall
+from ingest.faults import trace_faults
+from ingest.lines import Line, LineReader
+from ingest.meaning import Deployment, Meaning
+from ingest.rejects import reject_row
+from ingest.settings import LogSettings
+from ingest.sources import expand
+from schemas.errors import LineError
+from schemas.reasons import REASONS, Reason
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LogGroup:
+    """What the calls of one format and deployment carry."""
+
+    log_format: str
+    deployment: str | None
+    num_calls: int
+    num_with_token_ids: int
+    num_with_prompt_ids: int
+    num_with_logprobs: int
+    num_with_top_tokens: int
+    num_streamed: int
+    sampling: Mapping[str, int]
+    """Calls by sampling parameters, spelled out."""
+    versions: Mapping[str, int]
+    """Calls by policy version."""
+    logprob_kinds: Mapping[str, int]
+    """Calls by what their log-probabilities are of."""
+    codes: Mapping[str, int]
+    """Calls by reason code, faults and notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One thing that keeps traces from being trained on, and what to switch on."""
+
+    reason: Reason
+    num_traces: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogSummary:
+    """What is in the files; the four states of lines add up."""
+
+    num_files: int
+    num_lines: int
+    num_duplicates: int
+    num_rejects: int
+    num_blank: int
+    num_calls: int
+    num_traces: int
+    num_trainable: int
+    """Traces without a fault, as far as their calls show one by one."""
+    rejects_by_reason: Mapping[str, int]
+    file_notes: Mapping[str, int]
+    groups: tuple[LogGroup, ...]
+    missing: tuple[Missing, ...]
+    """What keeps traces from being trained on, the most frequent first."""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if not self.num_traces:
+            return "no call in these files can be read"
+        if self.num_trainable == self.num_traces:
+            return f"all {self.num_traces:,} traces are fit for ratio methods, as far as the log shows"
+        return (
+            f"{self.num_trainable:,} of {self.num_traces:,} traces are fit for ratio methods, as far as the log shows"
+        )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts of one group in the making."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    sampling: Counter[str] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, read: ReadCall) -> None:
+        """Count one call."""
+        call = read.call
+        self.calls.update(
+            num_calls=1,
+            num_with_token_ids=call.token_ids is not None,
+            num_with_prompt_ids=call.prompt_token_ids is not None,
+            num_with_logprobs=call.token_logprobs is not None,
+            num_with_top_tokens=call.top_token_ids is not None,
+            num_streamed=call.streamed,
+        )
+        self.sampling[_spelled(read.meaning)] += 1
+        self.versions[read.meaning.policy_version or UNKNOWN] += 1
+        self.kinds[read.meaning.logprob_kind if call.token_logprobs is not None else "none"] += 1
+        self.codes.update(read.codes)
+
+
+@dataclass(slots=True)
+class _TraceTally:
+    """What is known of one trace: small, for there may be many."""
+
+    faults: set[str] = field(default_factory=set)
+    versions: set[str | None] = field(default_factory=set)
+    workload: str | None = None
+    num_calls: int = 0
+
+
+def look(uris: Sequence[str], *, deployments: Mapping[str, Deployment], settings: LogSettings) -> LogSummary:
+    """Read the files as landing would, and sum up what their calls carry and lack.
+
+    Memory grows with the number of calls (an id each) and of traces, not with their tokens.
+    """
+    source = CallSource(deployments)
+    lines: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    tallies: dict[tuple[str, str | None], _Tally] = defaultdict(_Tally)
+    traces: dict[str, _TraceTally] = defaultdict(_TraceTally)
+    seen: set[str] = set()
+    files = expand(uris)
+    for uri in files:
+        with LineReader(uri, settings.max_line_bytes) as reader:
+            source.begin(reader.head)
+            for line in (line for block in reader.blocks() for line in block):
+                lines["lines"] += 1
+                try:
+                    new = [read for read in _calls(source, line) if read.item_id not in seen]
+                except LineError as error:
+                    reasons[reject_row(uri, line, error)["reason"]] += 1
+                    continue
+                lines["blank" if not line.text.strip() else "landed" if new else "duplicates"] += 1
+                for read in new:
+                    seen.add(read.item_id)
+                    tallies[read.call.log_format, read.meaning.deployment].add(read)
+                    _add(traces[read.call.trace_id], read)
+            notes.update(reader.notes)
+    faults = _faults_of(traces.values())
+    ordered = sorted(faults.items(), key=lambda item: (-item[1], item[0]))
+    return LogSummary(
+        num_files=len(files),
+        num_lines=lines["lines"],
+        num_duplicates=lines["duplicates"],
+        num_rejects=reasons.total(),
+        num_blank=lines["blank"],
+        num_calls=len(seen),
+        num_traces=len(traces),
+        num_trainable=faults[""],
+        rejects_by_reason=dict(reasons.most_common()),
+        file_notes=dict(notes.most_common()),
+        groups=tuple(_group(key, tally) for key, tally in sorted(tallies.items(), key=lambda item: str(item[0]))),
+        missing=tuple(Missing(REASONS[code], number) for code, number in ordered if code),
+    )
+
+
+def _calls(source: CallSource, line: Line) -> Iterator[ReadCall]:
+    if line.is_too_long:
+        raise LineError("line_too_long", f"{line.num_bytes} bytes: raise max_line_bytes")
+    if line.text.strip():
+        yield from source.read(line)
+
+
+def _add(trace: _TraceTally, read: ReadCall) -> None:
+    trace.faults |= trace_faults(read.codes)
+    trace.versions.add(read.meaning.policy_version)
+    trace.workload = trace.workload or read.call.workload
+    trace.num_calls += 1
+
+
+def _faults_of(traces: Iterable[_TraceTally]) -> Counter[str]:
+    """Traces by fault; those without any under the empty code."""
+    found: Counter[str] = Counter()
+    for trace in traces:
+        faults = set(trace.faults)
+        if len(trace.versions) > 1:
+            faults.add("version_ambiguous")
+        found.update(faults or [""])
+    return found
+
+
+def _group(key: tuple[str, str | None], tally: _Tally) -> LogGroup:
+    return LogGroup(
+        log_format=key[0],
+        deployment=key[1],
+        sampling=dict(tally.sampling.most_common()),
+        versions=dict(sorted(tally.versions.items())),
+        logprob_kinds=dict(tally.kinds.most_common()),
+        codes=dict(tally.codes.most_common()),
+        **{
+            name: tally.calls[name]
+            for name in (
+                "num_calls",
+                "num_with_token_ids",
+                "num_with_prompt_ids",
+                "num_with_logprobs",
+                "num_with_top_tokens",
+                "num_streamed",
+            )
+        },
+    )
+
+
+def _spelled(meaning: Meaning) -> str:
+    def shown(value: float | None) -> str:
+        return UNKNOWN if value is None else f"{value:g}"
+
+    top_k = "off" if meaning.top_k == -1 else shown(meaning.top_k)
+    return f"temperature {shown(meaning.temperature)}, top-p {shown(meaning.top_p)}, top-k {top_k}"

@@ -1,0 +1,40 @@
+-- What was logged of these traces, as far as putting them together needs it?
+-- Grain: one row per call.
+-- Parameters:
+--   $since timestamptz   start of the first call that is wanted; files of other times are not opened
+--   $until timestamptz   start of the last call that is wanted
+-- Tables:
+--   wanted (trace_id)
+-- Columns:
+--   *  columns of calls
+select
+    calls.call_id,
+    calls.trace_id,
+    calls.call_index,
+    calls.response_id,
+    calls.ask_id,
+    calls.session_id,
+    calls.user_hash,
+    calls.workload,
+    calls.deployment,
+    calls.policy_version,
+    calls.engine,
+    calls.choice_index,
+    calls.prompt_token_ids,
+    calls.token_ids,
+    calls.token_logprobs,
+    calls.top_token_ids,
+    calls.top_token_logprobs,
+    calls.logprob_kind,
+    calls.temperature,
+    calls.top_p,
+    calls.top_k,
+    calls.finish_reason,
+    calls.messages_json,
+    calls.reply_text,
+    calls.started_at,
+    calls.ended_at,
+    calls.notes,
+from calls
+semi join wanted on wanted.trace_id = calls.trace_id
+where calls.started_at between $since and $until

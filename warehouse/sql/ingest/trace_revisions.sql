@@ -1,0 +1,17 @@
+-- Which is the highest revision of each of these traces, how many calls does it know, and where was it split to?
+-- Grain: one row per wanted trace that has been put together before.
+-- Tables:
+--   wanted (trace_id)
+-- Columns:
+--   trace_id        the trace
+--   trace_revision  its highest revision
+--   num_calls       calls that it knows
+--   split           train or holdout, which later revisions keep
+select
+    traces.trace_id,
+    max(traces.trace_revision) as trace_revision,
+    arg_max(traces.num_calls, traces.trace_revision) as num_calls,
+    arg_max(traces.split, traces.trace_revision) as split,
+from traces
+semi join wanted on wanted.trace_id = traces.trace_id
+group by traces.trace_id
