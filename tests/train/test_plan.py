@@ -1,0 +1,81 @@
+"""The plan: which trace in which update, by what was admitted and a seed alone."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import UsageError
+from train.plan import Admitted, Plan, make_plan
+
+
+def _admitted(num):
+    return [Admitted(f"t{number}", 0, float(number % 2)) for number in range(num)]
+
+
+def _plan(admitted, **changes):
+    options = {"batch_size": 4, "max_updates": 10, "seed": 0, "parent": "v1", "settings_sha256": "s", **changes}
+    return make_plan(admitted, **options)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 5))
+def test_every_trace_is_in_one_batch_or_left(num, size, most):
+    """Nothing is lost or trained twice, and what is left is counted."""
+    plan = _plan(_admitted(num), batch_size=size, max_updates=most)
+    planned = [trace for batch in plan.batches for trace in batch]
+    assert len(set(planned)) == len(planned) == plan.num_traces == num - plan.num_left
+    assert len(plan.batches) == min(most, max(1, num // size))
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_in_which_traces_come_changes_nothing(random):
+    """The plan is a function of the set."""
+    shuffled = _admitted(9)
+    random.shuffle(shuffled)
+    assert _plan(shuffled) == _plan(_admitted(9))
+
+
+def test_a_seed_gives_another_order():
+    """Two seeds, two orders of the same traces."""
+    assert _plan(_admitted(9), seed=1).batches != _plan(_admitted(9), seed=2).batches
+
+
+def test_another_reward_gives_another_digest():
+    """The digest is over ids, revisions and rewards."""
+    changed = [*_admitted(8), Admitted("t8", 0, 0.5)]
+    assert _plan(changed).manifest_sha256 != _plan(_admitted(9)).manifest_sha256
+
+
+def test_fewer_traces_than_a_batch_make_one_smaller_batch():
+    """Three traces at a batch size of four are one batch of three."""
+    assert [len(batch) for batch in _plan(_admitted(3)).batches] == [3]
+
+
+def test_a_saved_plan_is_read_back(tmp_path):
+    """Plans survive JSON."""
+    plan = _plan(_admitted(9))
+    plan.save(tmp_path / "run" / "plan.json")
+    assert Plan.load(tmp_path / "run" / "plan.json") == plan
+
+
+def test_a_plan_is_on_disk_before_it_is_acted_on(tmp_path, monkeypatch):
+    """A power failure after the first update must not take the plan of the run with it."""
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), sync(descriptor)))
+    _plan(_admitted(9)).save(tmp_path / "plan.json")
+    assert len(synced) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (_plan(_admitted(9), settings_sha256="other"), "other training settings"),
+        (_plan(_admitted(8)), "other admitted traces"),
+    ],
+)
+def test_a_run_is_not_continued_as_another(other, said, tmp_path):
+    """Half a run under other settings or traces would be no run at all."""
+    with pytest.raises(UsageError, match=said):
+        _plan(_admitted(9)).require_same(other, tmp_path)

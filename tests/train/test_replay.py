@@ -1,0 +1,288 @@
+"""A run of training: from admitted traces to a new version, once, and on from wherever it was stopped."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from peft import AutoPeftModelForCausalLM
+from pydantic import ValidationError
+
+from schemas.errors import CheckpointError, SettingsError, TrainingError, UsageError
+from schemas.progress import silent
+from tests.train import night
+from tests.train.logged import (
+    NOW,
+    admit,
+    forked_traces,
+    land,
+    model_settings,
+    plain_action_logprobs,
+    plain_model,
+    save_random_adapter,
+    served_by,
+)
+from train import run as module
+from train.registry import current_policy, policies, policy, register
+from train.replay import LoraSettings, TrainReport, TrainSettings, train
+from train.sequences import SEQUENCE_COLUMNS, sequences_from_table
+from warehouse.lake import Lake
+
+WEIGHTS = Path("run/policy/adapter_model.safetensors")
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, empty_root, tiny_folder):
+    """A folder with a lake and an adapter, ready to be trained, to be copied."""
+    root = tmp_path_factory.mktemp("night") / "root"
+    shutil.copytree(empty_root, root / "lake")
+    save_random_adapter(root / "v1", tiny_folder, seed=1)
+    with Lake.open(root / "lake") as lake:
+        night.fill(lake, root, tiny_folder)
+    return root
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory, prepared, tiny_folder):
+    """The same, trained without a break; read only."""
+    root = tmp_path_factory.mktemp("finished") / "root"
+    shutil.copytree(prepared, root)
+    with Lake.open(root / "lake") as lake:
+        return root, night.replay(lake, root, tiny_folder)
+
+
+@pytest.fixture
+def root(tmp_path, prepared):
+    """A copy to train."""
+    shutil.copytree(prepared, tmp_path / "root")
+    return tmp_path / "root"
+
+
+def _die(*_arguments, **_named):
+    raise KeyboardInterrupt
+
+
+def _rows(lake):
+    return lake.read("replays", order_by=["step", "trace_id", "sequence_index"]).to_pylist()
+
+
+def test_a_run_reports_what_it_did(finished):
+    """Three updates of four traces, two traces left, a version three steps on."""
+    _, report = finished
+    assert (report.num_updates, report.num_steps, report.num_traces, report.num_left) == (3, 3, 12, 2)
+    assert (report.policy_version, report.parent_version, report.num_in_trust) == ("v4", "v1", 12)
+    assert "traces in trust" in report.last_update
+    assert "v4 from v1" in str(report)
+
+
+def test_the_new_version_is_a_candidate(finished):
+    """It is registered with its parent, step, run and weights; the parent stays current."""
+    root, report = finished
+    with Lake.open(root / "lake") as lake:
+        row = policy(lake, "v4")
+        assert (row.state, row.parent_version, row.optimizer_step, row.run_id) == ("candidate", "v1", 4, "r")
+        assert row.checkpoint_uri == report.checkpoint_uri
+        assert current_policy(lake).policy_version == "v1"
+
+
+def test_replays_has_each_sequence_once(finished):
+    """Twelve traces of two sequences; the lag grows with the updates of the run."""
+    with Lake.open(finished[0] / "lake") as lake:
+        rows = _rows(lake)
+    assert len(rows) == len({(row["trace_id"], row["sequence_index"]) for row in rows}) == 24
+    assert [row["policy_lag"] for row in rows[::8]] == [0, 1, 2]
+    assert {row["method"] for row in rows} == {"flash_reinforce"}
+
+
+def test_the_first_update_is_on_policy(finished):
+    """v1 wrote the traces and v1 is trained, so the drift of the first batch is rounding and that of the others is not."""
+    with Lake.open(finished[0] / "lake") as lake:
+        drift = [max(row["drift"] for row in _rows(lake) if row["step"] == step) for step in range(3)]
+    assert drift[0] < 1e-9
+    assert min(drift[1:]) > 1e-7
+
+
+def test_metrics_have_a_line_for_each_update(finished):
+    """And the last one carries the account that the report prints."""
+    root, report = finished
+    lines = [json.loads(line) for line in (root / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["update"] for line in lines] == [0, 1, 2]
+    assert lines[-1]["account"] == report.last_update
+    assert all(line["moved"] and line["grad_norm"] > 0 for line in lines)
+
+
+def test_the_folder_loads_as_it_is(finished):
+    """The folder alone names base and adapter to peft, and it scores what was trained."""
+    root, report = finished
+    model = AutoPeftModelForCausalLM.from_pretrained(report.checkpoint_uri)
+    with Lake.open(root / "lake") as lake:
+        sequence = sequences_from_table(lake.read("traces", columns=SEQUENCE_COLUMNS))[0]
+    with torch.no_grad():
+        scored = plain_action_logprobs(model, sequence)
+    drifted = float((scored - torch.from_numpy(sequence.action_logprobs)).abs().mean())
+    assert drifted > 1e-3
+    assert report.reload_difference < 2e-5
+
+
+def test_the_folder_says_what_it_was_trained_on(finished):
+    """Card and manifest name the run, the parent and the traces."""
+    folder = Path(finished[1].checkpoint_uri)
+    card = (folder / "README.md").read_text()
+    assert "# v4" in card
+    assert "| parent version | v1 |" in card
+    manifest = pq.read_table(folder / "trace_manifest.parquet")
+    assert manifest.num_rows == 24
+    assert set(manifest["step"].to_pylist()) == {0, 1, 2}
+
+
+def test_a_finished_run_is_only_reported(finished, tiny_folder):
+    """The same command again trains nothing and says the same."""
+    root, report = finished
+    before = (root / WEIGHTS).stat().st_mtime_ns
+    with Lake.open(root / "lake") as lake:
+        assert night.replay(lake, root, tiny_folder) == report
+        assert len(policies(lake)) == 3
+    assert (root / WEIGHTS).stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("die_at", [1, 2])
+def test_kill_minus_nine_and_the_same_command_again(die_at, root, finished, tiny_folder):
+    """Killed after an update that was not checkpointed yet, the run ends with the very bytes of an unbroken one."""
+    command = [sys.executable, "-m", "tests.train.night", str(root), str(tiny_folder), str(die_at)]
+    died = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    assert died.returncode == -9, died.stderr.decode()
+    with Lake.open(root / "lake") as lake:
+        assert len({row["step"] for row in _rows(lake)}) == die_at - 1
+        report = night.replay(lake, root, tiny_folder)
+        assert len(_rows(lake)) == 24
+    assert (root / WEIGHTS).read_bytes() == (finished[0] / WEIGHTS).read_bytes()
+    assert report.last_update == finished[1].last_update
+    assert report.notes == ((f"went on after update {die_at - 2}, where it had been stopped",) if die_at > 1 else ())
+
+
+@pytest.mark.parametrize("place", ["save_checkpoint", "export_policy", "largest_reload_difference"])
+def test_a_run_that_dies_between_two_commits_doubles_nothing(place, root, finished, tiny_folder, monkeypatch):
+    """Whatever was written last, the next call finds it and does the rest once."""
+    original = getattr(module, place)
+
+    def die(*arguments, **named):
+        original(*arguments, **named)
+        raise KeyboardInterrupt
+
+    with Lake.open(root / "lake") as lake:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, place, die)
+            with pytest.raises(KeyboardInterrupt):
+                night.replay(lake, root, tiny_folder)
+        night.replay(lake, root, tiny_folder)
+        assert len(_rows(lake)) == 24
+        assert [row.policy_version for row in policies(lake)] == ["v0", "v1", "v4"]
+    assert (root / WEIGHTS).read_bytes() == (finished[0] / WEIGHTS).read_bytes()
+
+
+def test_a_version_that_was_not_registered_yet_is_registered(root, tiny_folder, monkeypatch):
+    """A kill between the report and the policies leaves a version that the next call registers."""
+    with Lake.open(root / "lake") as lake:
+        with monkeypatch.context() as patch:
+            patch.setattr(module.Run, "_register", lambda *_: None)
+            night.replay(lake, root, tiny_folder)
+        assert [row.policy_version for row in policies(lake)] == ["v0", "v1"]
+        night.replay(lake, root, tiny_folder)
+        assert [row.policy_version for row in policies(lake)] == ["v0", "v1", "v4"]
+
+
+def test_other_settings_do_not_go_on_with_a_run(root, tiny_folder, monkeypatch):
+    """A half-finished run belongs to the settings that it was begun with."""
+    with Lake.open(root / "lake") as lake:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "export_policy", _die)
+            with pytest.raises(KeyboardInterrupt):
+                night.replay(lake, root, tiny_folder)
+        with pytest.raises(UsageError, match="other training settings"):
+            night.replay(lake, root, tiny_folder, settings=night.SETTINGS.model_copy(update={"seed": 1}))
+
+
+def test_rewards_that_teach_nothing_make_no_version(root, tiny_folder):
+    """With every trace out of trust nothing moves, and the report says so instead of naming a copy of the parent."""
+    closed = night.SETTINGS.model_copy(update={"options": {"trust": 0.0}})
+    with Lake.open(root / "lake") as lake:
+        report = night.replay(lake, root, tiny_folder, settings=closed)
+        assert (report.policy_version, report.num_steps, report.num_updates) == (None, 0, 3)
+        assert "no update moved the policy" in str(report)
+        assert len(policies(lake)) == 2
+        assert len(_rows(lake)) == 24
+
+
+def test_a_number_that_is_not_finite_leaves_the_last_good_checkpoint(root, tiny_folder, monkeypatch):
+    """The run stops with a fault; what was checkpointed before stays."""
+    original = module.Learner.learn
+
+    def overflow(self, number, *arguments):
+        if number == 1:
+            next(iter(self.parameters.values())).data.fill_(float("nan"))
+        return original(self, number, *arguments)
+
+    monkeypatch.setattr(module.Learner, "learn", overflow)
+    with Lake.open(root / "lake") as lake, pytest.raises(TrainingError, match="logprobs nan"):
+        night.replay(lake, root, tiny_folder)
+    assert [path.name for path in (root / "run" / "checkpoints").iterdir()] == ["000001"]
+
+
+def test_a_policy_without_an_adapter_gets_one(tmp_path, empty_root, tiny_folder):
+    """Training from the base makes a LoRA of the settings' shape."""
+    shutil.copytree(empty_root, tmp_path / "lake")
+    model = model_settings(tiny_folder)
+    settings = night.SETTINGS.model_copy(update={"lora": LoraSettings(rank=2, alpha=4.0, targets=("q_proj",))})
+    with Lake.open(tmp_path / "lake") as lake:
+        register(lake, model, now=NOW)
+        traces = served_by(plain_model(tiny_folder), forked_traces(num=4), version="v0")
+        land(lake, traces)
+        admit(lake, {trace[0].trace_id: float(number % 2) for number, trace in enumerate(traces)})
+        report = train(lake, model=model, settings=settings, run_id="r", run_folder=tmp_path / "run", now=NOW)
+    stated = json.loads((Path(report.checkpoint_uri) / "adapter_config.json").read_text())
+    assert (stated["r"], stated["lora_alpha"], stated["target_modules"]) == (2, 4.0, ["q_proj"])
+    assert report.policy_version == "v1"
+
+
+def test_a_run_without_admitted_traces_is_refused(root, tiny_folder):
+    """There is nothing to plan."""
+    with Lake.open(root / "lake") as lake:
+        run = module.Run(lake, night.settings_of(root, tiny_folder), night.SETTINGS, "other", root / "x", NOW, silent)
+        with pytest.raises(UsageError, match="no admitted trace"):
+            run.finish()
+
+
+def test_an_export_of_other_weights_is_refused(root, tiny_folder, monkeypatch):
+    """The parent's adapter under the new version's name; on a resumed run too, whose policy is its checkpoint's."""
+    original = module.export_policy
+    monkeypatch.setattr(module, "export_policy", lambda _, *rest, **named: original(root / "v1", *rest, **named))
+    with Lake.open(root / "lake") as lake:
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match="off what was trained"):
+                night.replay(lake, root, tiny_folder)
+        assert [row.policy_version for row in policies(lake)] == ["v0", "v1"]
+
+
+def test_an_unknown_option_of_the_method_is_refused(root, tiny_folder):
+    """Before anything is trained, with the options that there are."""
+    wrong = night.SETTINGS.model_copy(update={"options": {"trsut": 1.0}})
+    with Lake.open(root / "lake") as lake, pytest.raises(SettingsError, match="'trsut'"):
+        night.replay(lake, root, tiny_folder, settings=wrong)
+    assert not (root / "run").exists()
+
+
+def test_a_report_is_read_back(finished, tmp_path):
+    """JSON keeps all of it."""
+    finished[1].save(tmp_path / "report.json")
+    assert TrainReport.load(tmp_path / "report.json") == finished[1]
+
+
+def test_a_batch_of_one_trace_is_refused():
+    """Its own reward would be its baseline."""
+    with pytest.raises(ValidationError, match="batch_size"):
+        TrainSettings(batch_size=1)

@@ -1,0 +1,128 @@
+"""Training state on disk, from which a killed run goes on bit for bit.
+
+A checkpoint is a folder of safetensors, JSON and Parquet that is renamed into place once it is whole; a folder without
+its COMPLETE marker, or under a temporary name, never counts. Nothing in it is a pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from schemas.errors import CheckpointError
+from train import adapters
+from train.commit import commit
+from train.learner import Learner
+
+COMPLETE = "COMPLETE"
+"""Marker of a checkpoint that was written whole."""
+
+NUM_KEPT = 2
+"""Checkpoints that stay: the last, and the one before it. Convention, untested."""
+
+_OPTIMIZER = "optimizer.safetensors"
+_STATE = "state.json"
+_REPLAYS = "replays.parquet"
+_RANDOM = "rng"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint on disk."""
+
+    folder: Path
+    history: tuple[Mapping[str, Any], ...]
+    """The figures of every update so far; their number is the next batch of the plan."""
+    replays: pa.Table
+    """Rows of `replays` since the checkpoint before it."""
+
+    @property
+    def cursor(self) -> int:
+        """Batches of the plan that are done."""
+        return len(self.history)
+
+
+def save_checkpoint(
+    learner: Learner, root: Path, *, history: Sequence[Mapping[str, Any]], replays: pa.Table
+) -> Checkpoint:
+    """Write the state after the updates of `history` under `root`, then drop older checkpoints."""
+    folder = root / f"{len(history):06d}"
+    temporary = root / f".{folder.name}.writing"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    adapters.save_adapter(learner.policy.wrapped, temporary, base=learner.policy.base)
+    save_file(_optimizer_tensors(learner), temporary / _OPTIMIZER)
+    state = {"method_state": dict(getattr(learner.method, "state", {})), "history": list(history)}
+    (temporary / _STATE).write_text(json.dumps(state, indent=2) + "\n")
+    pq.write_table(replays, temporary / _REPLAYS)
+    (temporary / COMPLETE).touch()
+    commit(temporary, folder)
+    for old in _complete(root)[:-NUM_KEPT]:
+        shutil.rmtree(old)
+    return Checkpoint(folder, tuple(history), replays)
+
+
+def latest_checkpoint(root: Path) -> Checkpoint | None:
+    """The checkpoint that got furthest, or None."""
+    folders = _complete(root)
+    if not folders:
+        return None
+    state = _read_state(folders[-1])
+    return Checkpoint(folders[-1], tuple(state["history"]), pq.read_table(folders[-1] / _REPLAYS))
+
+
+def restore(learner: Learner, checkpoint: Checkpoint) -> None:
+    """Put optimizer, random numbers and the method's memory back; the adapter must be in use already."""
+    path = checkpoint.folder / _OPTIMIZER
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); expected the optimizer's state; remove the folder to resume from the "
+            "checkpoint before it"
+        ) from error
+    torch.set_rng_state(tensors.pop(_RANDOM))
+    by_parameter: dict[int, dict[str, Tensor]] = {}
+    numbers = {name: number for number, name in enumerate(learner.parameters)}
+    for key, tensor in tensors.items():
+        name, _, kind = key.rpartition("/")
+        if name not in numbers:
+            raise CheckpointError(
+                f"{path}: state of {name!r}, which is no weight of this adapter; expected the adapter that the run "
+                "began with; remove the run's folder to train it again"
+            )
+        by_parameter.setdefault(numbers[name], {})[kind] = tensor
+    whole = learner.optimizer.state_dict()
+    learner.optimizer.load_state_dict({**whole, "state": by_parameter})
+    learner.remember(_read_state(checkpoint.folder)["method_state"])
+
+
+def _optimizer_tensors(learner: Learner) -> dict[str, Tensor]:
+    """The optimizer's state by parameter and kind, and the state of the random numbers."""
+    tensors = {_RANDOM: torch.get_rng_state()}
+    for name, parameter in learner.parameters.items():
+        for kind, value in learner.optimizer.state.get(parameter, {}).items():
+            tensors[f"{name}/{kind}"] = value.detach().clone().contiguous()
+    return tensors
+
+
+def _read_state(folder: Path) -> Mapping[str, Any]:
+    state: Mapping[str, Any] = json.loads((folder / _STATE).read_text())
+    return state
+
+
+def _complete(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
+    return sorted(path for path in root.iterdir() if not path.name.startswith(".") and (path / COMPLETE).is_file())

@@ -1,0 +1,246 @@
+"""Reinforce, GRPO and RAE: baselines made of rewards, with any correction for age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from schemas.errors import BatchError, SettingsError
+from train.batch import Batch
+from train.methods import notes, requirements, terms
+from train.methods.correction_catalog import Rule, correction_by_name
+from train.methods.corrections import PPO, Correction, NoCorrection
+from train.methods.update import Update
+
+Aggregation = Literal["token_mean", "trace_mean", "trace_sum"]
+_AGGREGATIONS = ("token_mean", "trace_mean", "trace_sum")
+
+
+def corrected_update(
+    batch: Batch, advantages: Tensor, *, method: str, correction: Correction, aggregation: str, told: list[str]
+) -> Update:
+    """Coefficients c = w A / normaliser for advantages [B] and the weights w of a correction."""
+    index, mask, counts, whole = batch.trace_index, batch.action_mask, batch.num_action_tokens, batch.statistics
+    if not correction.splits:
+        requirements.whole_batch(batch, f"{method} with {correction.name}")
+    logprobs = requirements.current_logprobs(batch, method)
+    per_token = torch.where(mask, advantages.index_select(0, index), 0.0)
+    weights = correction.weigh(batch, per_token)
+    scale = terms.normalisers(aggregation, counts, whole.num_traces, whole.num_action_tokens)
+    scaled = (per_token * scale.index_select(0, index)).to(batch.dtype)
+    coefficients = torch.where(weights.kept, scaled * weights.factors, 0.0).to(batch.dtype)
+    requirements.finite(batch, coefficients, "quarantine the trace, or use a correction that bounds the ratio")
+
+    in_trust = torch.zeros_like(counts, dtype=torch.bool).index_fill(0, index[weights.kept], True)
+    dropped = 1.0 - float(weights.kept.sum()) / float(mask.sum())
+    behavior = batch.behavior_logprobs
+    log_ratios = None if behavior is None else terms.log_ratios(logprobs, behavior, mask)
+    stats = {
+        "in_trust_share": float(in_trust.to(torch.float64).mean()),
+        "dropped_token_share": dropped,
+        "mean_weight": terms.masked_mean(weights.factors, weights.kept),
+        "max_weight": float(weights.factors.max()),
+    }
+    if log_ratios is not None:
+        ratios = terms.importance_ratios(log_ratios, mask)
+        stats |= {"mean_ratio": terms.masked_mean(ratios, mask), "max_ratio": float(ratios.max())}
+    return Update(
+        method=method,
+        batch=batch,
+        coefficients=coefficients,
+        advantages=per_token.to(batch.dtype),
+        in_trust=in_trust,
+        drift=None if behavior is None else terms.mean_drift(behavior, logprobs, mask, index, counts),
+        log_ratios=log_ratios,
+        stats=stats,
+        notes=told + _about(correction, weights.factors, weights.kept, batch) + notes.about_numbers(batch),
+    )
+
+
+def _about(correction: Correction, factors: Tensor, kept: Tensor, batch: Batch) -> list[str]:
+    """Whether the correction did anything."""
+    mask = batch.action_mask
+    told = notes.about_empty_traces(batch)
+    if bool((factors[mask] == 1).all()):
+        return [*told, f"correction {correction.name} changed nothing: this is plain policy gradient"]
+    dropped = int((mask & ~kept).sum())
+    return [*told, f"correction {correction.name} masked {dropped} of {int(mask.sum())} tokens"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reinforce:
+    """A trace moves the policy by its reward above a baseline: A = R - b, c = w A / normaliser.
+
+    Needs reward and action mask, and what its correction needs. Without a correction it trains stale traces as if they
+    were new, which is what other methods are to be compared with. Williams 1992.
+    """
+
+    name: ClassVar[str] = "reinforce"
+
+    baseline: float | Literal["batch"] = "batch"
+    """A number, or "batch" for the mean reward of the batch. FlashREINFORCE, Eq. 5, has the batch mean."""
+    correction: Rule = field(default_factory=NoCorrection)
+    """Rule for stale tokens, an object or a name; the plain method has none. Convention, untested."""
+    aggregation: Aggregation = "token_mean"
+    """1/N over the batch's action tokens, 1/(T B), or 1/B. Convention, untested."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no update can be computed with."""
+        if self.baseline != "batch":
+            requirements.option_number(self, "baseline", low=-torch.inf, hint='"batch" takes the batch mean')
+        requirements.option_choice(self, "aggregation", _AGGREGATIONS)
+        correction_by_name(self.correction)
+
+    @property
+    def splits(self) -> bool:
+        """Whether a part of a batch can be updated by itself."""
+        return correction_by_name(self.correction).splits
+
+    def update(self, batch: Batch) -> Update:
+        """The update of `batch`, or of a part of it."""
+        mean = self.baseline == "batch"
+        baseline = batch.statistics.mean_reward if mean else float(self.baseline)
+        return corrected_update(
+            batch,
+            terms.batch_mean_advantages(batch.rewards, baseline),
+            method=self.name,
+            correction=correction_by_name(self.correction),
+            aggregation=self.aggregation,
+            told=notes.about_batch_mean(batch) if mean else [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GRPO:
+    """A trace moves the policy by its reward above the mean of the traces of its ask, over their deviation.
+
+        A = (R - mean) / (deviation + epsilon)     c = w A / normaliser
+
+    Needs reward, action mask, a group for each trace, and what its correction needs. A group of one has nothing to be
+    compared with and is refused; two public readings of it can be chosen. Shao et al. 2024, arXiv:2402.03300.
+    """
+
+    name: ClassVar[str] = "grpo"
+
+    scaled: bool = True
+    """Whether to divide by the deviation of the group. arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783, does not."""
+    epsilon: float = 1e-4
+    """Added to the deviation. TRL, grpo_trainer.py; verl has 1e-6."""
+    singleton: Literal["refuse", "zero", "raw"] = "refuse"
+    """A group of one: refused; advantage 0 as in TRL; or its raw reward as in verl, core_algos.py, which is REINFORCE
+    without a baseline."""
+    correction: Rule = field(default_factory=PPO)
+    """Rule for stale tokens, an object or a name. PPO's clip, arXiv:2402.03300."""
+    aggregation: Aggregation = "token_mean"
+    """1/N over the batch's action tokens, 1/(T B), or 1/B. TRL, grpo_trainer.py, default."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no update can be computed with."""
+        requirements.option_flag(self, "scaled")
+        requirements.option_number(self, "epsilon", low=0.0, hint="1e-4 is usual")
+        requirements.option_choice(self, "singleton", ("refuse", "zero", "raw"))
+        requirements.option_choice(self, "aggregation", _AGGREGATIONS)
+        correction_by_name(self.correction)
+
+    @property
+    def splits(self) -> bool:
+        """Whether a part of a batch can be updated by itself."""
+        return correction_by_name(self.correction).splits
+
+    def update(self, batch: Batch) -> Update:
+        """The update of `batch`, or of a part of it: the groups are those of the whole."""
+        advantages, alone = group_advantages(batch, self.name, self.scaled, self.epsilon, self.singleton)
+        told = [f"{notes.named(batch.trace_ids, alone)} alone in its group"] if bool(alone.any()) else []
+        if not bool(advantages.any()):
+            told.append("every group has one reward throughout, so nothing moves")
+        return corrected_update(
+            batch,
+            advantages,
+            method=self.name,
+            correction=correction_by_name(self.correction),
+            aggregation=self.aggregation,
+            told=told,
+        )
+
+
+def group_advantages(batch: Batch, method: str, scaled: bool, epsilon: float, singleton: str) -> tuple[Tensor, Tensor]:
+    """Advantages [B] within groups, and which traces are alone in theirs."""
+    statistics = batch.group_statistics
+    if statistics is None:
+        raise BatchError(
+            f"{method}: trace {batch.trace_ids[0]} and the rest of the batch have no group; expected one for each "
+            f"trace, the same for traces of one ask; add it, or use a method for single traces"
+        )
+    alone = statistics.sizes == 1
+    if singleton == "refuse" and bool(alone.any()):
+        raise BatchError(
+            f"{method}: {notes.named(batch.trace_ids, alone)} alone in its group, with nothing to be compared with; "
+            f"expected at least two traces of an ask; use FlashReinforce or SAO for single traces"
+        )
+    differences = batch.rewards - statistics.means
+    advantages = differences / (statistics.deviations + epsilon) if scaled else differences
+    if singleton == "raw":
+        raw = batch.rewards / (1.0 + epsilon) if scaled else batch.rewards
+        advantages = torch.where(alone, raw, advantages)
+    return advantages, alone
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RAE:
+    """A trace moves the policy by its reward above a running mean of the rewards of its key.
+
+        A = R - b[key]   first, then   b[key] <- decay b[key] + (1 - decay) R       in the order of the batch
+
+    Needs reward and action mask, and what its correction needs; a key for each trace, or all share one. The order of
+    traces counts: put them in order of completion. The running means are `state`: go on with `after(method, update)`
+    and keep them with each checkpoint. A new key starts at 0, so its first rewards come almost raw.
+
+    SPIRAL, arXiv:2506.24119; prime-rl, `rae`.
+    """
+
+    name: ClassVar[str] = "rae"
+    splits: ClassVar[bool] = False
+
+    decay: float = 0.95
+    """Share of the running mean that stays with each reward. SPIRAL, arXiv:2506.24119; prime-rl has the same."""
+    correction: Rule = field(default_factory=NoCorrection)
+    """Rule for stale tokens, an object or a name. SPIRAL, arXiv:2506.24119, has none."""
+    aggregation: Aggregation = "token_mean"
+    """1/N over the batch's action tokens, 1/(T B), or 1/B. Convention, untested."""
+    state: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Running means by key, as the last update left them; empty at first. SPIRAL, arXiv:2506.24119, starts at 0."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no update can be computed with."""
+        requirements.option_number(self, "decay", low=0.0, high=1.0, hint="0.95 is the paper's")
+        requirements.option_choice(self, "aggregation", _AGGREGATIONS)
+        correction_by_name(self.correction)
+        if not all(isinstance(mean, int | float) for mean in self.state.values()):
+            raise SettingsError(
+                f"RAE(state={dict(self.state)!r:.60}): expected numbers by key; start from an empty one"
+            )
+
+    def update(self, batch: Batch) -> Update:
+        """The update of a whole batch."""
+        requirements.whole_batch(batch, self.name)
+        means, advantages = dict(self.state), []
+        for key, reward in zip(batch.keys or ("agent",) * len(batch.trace_ids), batch.rewards.tolist(), strict=True):
+            before = means.get(key, 0.0)
+            advantages.append(reward - before)
+            means[key] = self.decay * before + (1.0 - self.decay) * reward
+        made = corrected_update(
+            batch,
+            torch.tensor(advantages, dtype=torch.float64, device=batch.rewards.device),
+            method=self.name,
+            correction=correction_by_name(self.correction),
+            aggregation=self.aggregation,
+            told=[],
+        )
+        new = sorted(set(means) - set(self.state))
+        told = [f"baseline of {', '.join(new[:5])} started at 0"] if new else []
+        return replace(made, state=means, notes=[*told, *made.notes])

@@ -1,0 +1,145 @@
+"""BPCO: best-practice critic optimization, with a bounded critic and a clip that widens for rare tokens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from schemas.errors import BatchError
+from train.batch import Batch
+from train.methods import notes, requirements, terms, values
+from train.methods.update import Update
+
+LOG_RATIO_BOUND = 20.0
+"""Log-ratios are cut at this on both sides before they become ratios. BPCO release, core_algos.py."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BPCO:
+    """Each token moves the policy by its advantage over a bounded critic, until its probability has moved far enough.
+
+        V      bounded to the reward range, see `values.bounded_values`
+        A_t    by GAE over action tokens, skipping observations, lambda = 1 - 1/(alpha T), gamma 1
+        rho_t  = exp(log pi_t - log mu_t)
+        c_t    = rho_t A_t / B,  but 0 if A_t > 0 and pi_t - mu_t > clip,  or A_t < 0 and pi_t - mu_t < -clip
+
+    The clip is on the probability: in the ratio it is clip/mu wide, so that a rare token is not masked for being rare,
+    and its ratio is bounded by nothing but exp(20). Tokens are summed and divided by B, so long traces weigh more. The
+    critic's target is the reward at every token.
+
+    Needs reward, behavior_logprobs, action mask and values. Refuses a reward or a value outside of the range. The
+    reward stands on the last action token; in the release it is lost when an observation follows that token.
+
+    Qi et al. 2026, arXiv:2608.23566; release QPHutu/golden_critic. The clip is DPPO's, arXiv:2602.04879.
+    """
+
+    name: ClassVar[str] = "bpco"
+    splits: ClassVar[bool] = True
+
+    clip: float = 0.2
+    """How far the probability of a token may move in its advantage's direction. BPCO release, verl's clip_ratio in
+    its core_algos.py; DPPO's own scripts have 0.15."""
+
+    gae_alpha: float = 0.4
+    """The alpha of lambda = 1 - 1/(alpha T). BPCO, Eq. 14."""
+
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest reward, to which values are bounded. BPCO, Eq. 9; the release hard-codes it."""
+
+    mask_rule: Literal["probability", "ratio"] = "probability"
+    """Whether the clip compares probabilities, as the release does, or the cut ratio with 1 +- clip/mu, as Eq. 2 is
+    written: they differ where the ratio was cut."""
+
+    lambda_floor: bool = True
+    """Whether a lambda below 0, of traces with T < 1/alpha, is put at 0; the release leaves it there. Convention,
+    untested."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no update can be computed with."""
+        requirements.option_number(self, "clip", low=0.0, high=1.0, hint="1 never closes a token")
+        requirements.option_number(self, "gae_alpha", low=1e-3, hint="larger trusts the reward more, the critic less")
+        requirements.option_range(self, "reward_range", low=-torch.inf, hint="state the range that your scorer has")
+        requirements.option_choice(self, "mask_rule", ("probability", "ratio"))
+        requirements.option_flag(self, "lambda_floor")
+
+    def update(self, batch: Batch) -> Update:
+        """The update of `batch`, or of a part of it: only B is of the whole."""
+        logprobs = requirements.current_logprobs(batch, self.name)
+        behavior = requirements.behavior_logprobs(batch, self.name)
+        predicted = self._values_in_range(batch)
+        index, mask, counts = batch.trace_index, batch.action_mask, batch.num_action_tokens
+
+        tokens = values.ActionTokens(mask, index)
+        lambdas = values.length_adaptive_lambdas(counts, self.gae_alpha, floored=self.lambda_floor)
+        advantages = values.skip_observation_advantages(predicted, batch.rewards, tokens, 1.0, lambdas)
+        log_ratios = terms.log_ratios(logprobs, behavior, mask)
+        ratios = terms.importance_ratios(log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND), mask)
+        widths = self.clip * torch.exp(-torch.where(mask, behavior, 0.0).double())
+        if self.mask_rule == "probability":
+            moved = terms.probability_moves(logprobs, behavior, mask)
+            closed = terms.moved_with_advantage(moved, advantages, self.clip, self.clip)
+        else:
+            closed = terms.moved_with_advantage(ratios.double() - 1.0, advantages, widths, widths)
+        opened = mask & ~closed
+
+        weights = (advantages / batch.statistics.num_traces).to(batch.dtype)
+        targets = values.value_targets(batch.rewards, mask, index, tokens, 1.0)
+        explained = values.explained_variance(targets, predicted, mask)
+        acted = counts > 0
+        stats = {
+            "in_trust_share": float(acted.to(torch.float64).mean()),
+            "clipped_token_share": 1.0 - float(opened.sum()) / float(mask.sum()),
+            "mean_ratio": terms.masked_mean(ratios, mask),
+            "max_ratio": float(ratios.max()),
+            "mean_advantage": terms.masked_mean(advantages, mask),
+            "mean_clip_range": terms.masked_mean(widths, mask),
+            "mean_lambda": terms.masked_mean(lambdas, acted),
+        }
+        return Update(
+            method=self.name,
+            batch=batch,
+            coefficients=torch.where(opened, weights * ratios, 0.0),
+            advantages=advantages.to(batch.dtype),
+            in_trust=acted,
+            drift=terms.mean_drift(behavior, logprobs, mask, index, counts),
+            log_ratios=log_ratios,
+            value_targets=targets.to(batch.dtype),
+            stats=stats if math.isnan(explained) else stats | {"explained_variance": explained},
+            notes=self._notes(batch, opened, explained),
+        )
+
+    def _values_in_range(self, batch: Batch) -> Tensor:
+        """The values, refused with the rewards when outside of the reward range."""
+        predicted = requirements.critic_values(batch, self.name)
+        low, high = self.reward_range
+        scored = ((batch.rewards < low) | (batch.rewards > high)).nonzero()
+        if len(scored):
+            trace = int(scored[0])
+            raise BatchError(
+                f"{self.name}: trace {batch.trace_ids[trace]}: reward {float(batch.rewards[trace])}; expected within "
+                f"[{low:g}, {high:g}], beyond which no bounded value can follow; set reward_range to your scorer's"
+            )
+        outside = (batch.action_mask & ((predicted < low) | (predicted > high))).nonzero()
+        if len(outside):
+            token = int(outside[0])
+            raise BatchError(
+                f"{self.name}: {batch.place(token)}: value {float(predicted[token])}; expected within "
+                f"[{low:g}, {high:g}]; bound the critic's head with values.bounded_values"
+            )
+        return predicted
+
+    def _notes(self, batch: Batch, opened: Tensor, explained: float) -> list[str]:
+        """Whether the clip acted, and whether the critic explains anything."""
+        num_closed, num_tokens = int((batch.action_mask & ~opened).sum()), int(batch.action_mask.sum())
+        told = (
+            [f"{num_closed} of {num_tokens} tokens had moved by more than {self.clip:g} in their advantage's direction"]
+            if num_closed
+            else [f"the clip {self.clip:g} closed nothing: this is plain importance-weighted policy gradient"]
+        )
+        if explained < 0:
+            told.append("the critic predicts worse than a constant: warm it up before the policy moves")
+        return told + notes.about_empty_traces(batch) + notes.about_numbers(batch)

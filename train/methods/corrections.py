@@ -1,0 +1,260 @@
+"""Rules that correct single tokens for their age: what an advantage is multiplied by.
+
+With logged traces there is one ratio, current over behavior, pi/mu. Rules published for the ratio between two engines
+of one policy (TIS, IcePop) or against the policy before an epoch (PPO) are applied to that ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from train.batch import Batch
+from train.methods import requirements, terms
+
+LOG_RATIO_BOUND = 20.0
+"""Log-ratios are cut at this where a rule bounds them by nothing else. verl, core_algos.py, safety clamp."""
+
+KL_GUARD = 1e-8
+"""Added to both complements in DPPO's KL. DPPO release Stable-RL, core_algos.py."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Weights:
+    """What a rule makes of a batch."""
+
+    factors: Tensor
+    """[N] what the advantage of a token is multiplied by; 0 on masked tokens."""
+    kept: Tensor
+    """[N] True on tokens that the rule keeps."""
+
+
+class Correction(Protocol):
+    """A frozen rule."""
+
+    name: ClassVar[str]
+    splits: ClassVar[bool]
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """The weights of a batch with these advantages [N], float64."""
+
+
+def logged_ratios(batch: Batch, rule: str, bound: float | None = None) -> Tensor:
+    """Importance ratios [N], their logarithms cut at `bound` if there is one; refused without behavior_logprobs."""
+    current, behavior = requirements.scored(batch, rule)
+    log_ratios = terms.log_ratios(current, behavior, batch.action_mask)
+    cut = log_ratios if bound is None else log_ratios.clamp(-bound, bound)
+    return terms.importance_ratios(cut, batch.action_mask)
+
+
+def keeping(factors: Tensor, kept: Tensor) -> Weights:
+    """Weights with these factors where kept, 0 elsewhere."""
+    return Weights(factors=torch.where(kept, factors, 0.0), kept=kept)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoCorrection:
+    """Every token counts as if the current policy had written it."""
+
+    name: ClassVar[str] = "none"
+    splits: ClassVar[bool] = True
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """1 on each action token."""
+        return keeping(torch.ones_like(advantages), batch.action_mask)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportanceSampling:
+    """The ratio itself."""
+
+    name: ClassVar[str] = "is"
+    splits: ClassVar[bool] = True
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights rho."""
+        return keeping(logged_ratios(batch, self.name, LOG_RATIO_BOUND), batch.action_mask)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TIS:
+    """Truncated importance sampling: the ratio, kept within bounds."""
+
+    name: ClassVar[str] = "tis"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.0
+    """Lowest weight. slime, loss.py; verl, core_algos.py; OpenRLHF has 0.5."""
+    high: float = 2.0
+    """Highest weight. slime, loss.py; verl, core_algos.py; OpenRLHF has 5."""
+
+    def __post_init__(self) -> None:
+        """Refuse bounds in the wrong order."""
+        requirements.option_bounds(self, "low", "high")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights clamp(rho, low, high)."""
+        return keeping(logged_ratios(batch, self.name).clamp(self.low, self.high), batch.action_mask)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IcePop:
+    """The ratio of tokens within inclusive bounds; the others are masked."""
+
+    name: ClassVar[str] = "icepop"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.5
+    """Lowest ratio that is kept. Ring-1T; OpenRLHF, loss.py."""
+    high: float = 5.0
+    """Highest ratio that is kept. Ring-1T; OpenRLHF, loss.py."""
+
+    def __post_init__(self) -> None:
+        """Refuse bounds in the wrong order."""
+        requirements.option_bounds(self, "low", "high")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights rho where low <= rho <= high."""
+        ratios = logged_ratios(batch, self.name)
+        return keeping(ratios, batch.action_mask & (ratios >= self.low) & (ratios <= self.high))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PPO:
+    """The ratio of tokens that have not moved too far in their advantage's direction."""
+
+    name: ClassVar[str] = "ppo"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.2
+    """How far below 1 a ratio may fall. Schulman et al. 2017, arXiv:1707.06347."""
+    high: float = 0.2
+    """How far above 1 a ratio may rise. arXiv:1707.06347; DAPO has 0.28."""
+    dual: float = torch.inf
+    """Highest ratio of a token with a negative advantage; inf leaves it unbounded. Off in arXiv:1707.06347; verl's
+    dual clip, core_algos.py, has 3."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no clip."""
+        requirements.option_number(self, "low", low=0.0, high=1.0, hint="0.2 is usual")
+        requirements.option_number(self, "high", low=0.0, hint="0.2 is usual")
+        requirements.option_number(self, "dual", low=1.0, hint="inf turns it off")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """The weights rho unless clipped: the gradient of max(-A rho, -A clip(rho, 1 - low, 1 + high))."""
+        ratios = logged_ratios(batch, self.name)
+        closed = terms.moved_with_advantage(ratios - 1.0, advantages, self.low, self.high)
+        closed |= (advantages < 0) & (ratios > self.dual)
+        return keeping(ratios, batch.action_mask & ~closed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CISPO:
+    """The clipped ratio as a weight: no token loses its gradient."""
+
+    name: ClassVar[str] = "cispo"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.2
+    """How far below 1 a weight may fall. Convention, untested."""
+    high: float = 0.28
+    """How far above 1 a weight may rise. Convention, untested."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no clip."""
+        requirements.option_number(self, "low", low=0.0, high=1.0, hint="1 has no lower bound")
+        requirements.option_number(self, "high", low=0.0, hint="inf has no upper bound")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights clamp(rho, 1 - low, 1 + high)."""
+        ratios = logged_ratios(batch, self.name)
+        return keeping(ratios.clamp(1.0 - self.low, 1.0 + self.high), batch.action_mask)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DPPOTV:
+    """The ratio of tokens whose probability has not moved too far in their advantage's direction."""
+
+    name: ClassVar[str] = "dppo_tv"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.15
+    """How far a probability may fall. DPPO, arXiv:2602.04879, own scripts."""
+    high: float = 0.15
+    """How far a probability may rise. DPPO, arXiv:2602.04879, own scripts."""
+    truncate: float = torch.inf
+    """Highest weight; inf leaves rare tokens unbounded, as golden_critic, core_algos.py, does; Stable-RL has 10."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no clip."""
+        requirements.option_number(self, "low", low=0.0, high=1.0, hint="0.15 is the paper's")
+        requirements.option_number(self, "high", low=0.0, high=1.0, hint="0.15 is the paper's")
+        requirements.option_number(self, "truncate", low=1.0, hint="inf turns it off")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """The weights rho unless pi - mu is beyond its bound the advantage's way."""
+        ratios = logged_ratios(batch, self.name).clamp(max=self.truncate)
+        moved = _moves(batch, self.name)
+        closed = terms.moved_with_advantage(moved, _directions(advantages), self.low, self.high)
+        return keeping(ratios, batch.action_mask & ~closed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DPPOKL:
+    """The ratio of tokens whose binary KL is small, or which moved against their advantage."""
+
+    name: ClassVar[str] = "dppo_kl"
+    splits: ClassVar[bool] = True
+
+    low: float = 0.05
+    """Highest KL of a probability that fell, in nats. Convention, untested."""
+    high: float = 0.05
+    """Highest KL of a probability that rose, in nats. Convention, untested."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound."""
+        requirements.option_number(self, "low", low=0.0, hint="inf never closes a token")
+        requirements.option_number(self, "high", low=0.0, hint="inf never closes a token")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """The weights rho unless KL(mu || pi) is beyond its bound and the token moved the advantage's way."""
+        ratios = logged_ratios(batch, self.name)
+        moved = _moves(batch, self.name)
+        current, behavior = requirements.scored(batch, self.name)
+        kl = terms.guarded_kl(behavior, current, batch.action_mask, KL_GUARD)
+        closed = terms.moved_with_advantage(torch.sign(moved) * kl, _directions(advantages), self.low, self.high)
+        return keeping(ratios, batch.action_mask & ~closed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IPO:
+    """The ratio of tokens whose probability has not moved far, whatever their advantage."""
+
+    name: ClassVar[str] = "ipo"
+    splits: ClassVar[bool] = True
+
+    bound: float = 0.1
+    """How far a probability may move. prime-rl, loss.py, August 2026."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound."""
+        requirements.option_number(self, "bound", low=0.0, high=1.0, hint="1 never closes a token")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights rho where abs(pi - mu) <= bound."""
+        near = _moves(batch, self.name).abs() <= self.bound
+        return keeping(logged_ratios(batch, self.name), batch.action_mask & near)
+
+
+def _moves(batch: Batch, rule: str) -> Tensor:
+    """Moves pi - mu of each token [N]."""
+    current, behavior = requirements.scored(batch, rule)
+    return terms.probability_moves(current, behavior, batch.action_mask)
+
+
+def _directions(advantages: Tensor) -> Tensor:
+    """1 where a token is pushed up, -1 elsewhere: DPPO's release reads an advantage of 0 as a push down."""
+    return torch.where(advantages > 0, 1.0, -1.0)

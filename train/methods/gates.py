@@ -1,0 +1,115 @@
+"""Rules that drop whole traces for their age. B, T and N do not notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from train.batch import Batch
+from train.methods import requirements, terms
+from train.methods.corrections import LOG_RATIO_BOUND, Weights, keeping, logged_ratios
+
+ESS_GUARD = 1e-8
+"""Added to the denominator of the effective sample size. VCPO release, core_algos.py."""
+
+
+def sequence_log_ratios(batch: Batch, rule: str) -> Tensor:
+    """Sum of the log-ratios over the action tokens of each trace; [B] in float64."""
+    current, behavior = requirements.scored(batch, rule)
+    log_ratios = terms.log_ratios(current, behavior, batch.action_mask)
+    return terms.trace_sums(log_ratios, batch.trace_index, len(batch.trace_ids))
+
+
+def effective_sample_size(weights: Tensor) -> float:
+    """(sum w)^2 / sum w^2 of non-negative weights [B], between 1 and B. VCPO release."""
+    weights = weights.to(torch.float64)
+    return float(weights.sum() ** 2 / ((weights**2).sum() + ESS_GUARD))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SequenceMIS:
+    """Traces whose ratio as a whole is within a bound, their tokens weighed by their own ratios.
+
+    The product of ratios grows with length: 0.01 of noise a token is 0.2 over 500 tokens and 0.7 over 5,000.
+    """
+
+    name: ClassVar[str] = "seq_mis"
+    splits: ClassVar[bool] = True
+
+    high: float = 2.0
+    """Highest product of ratios of a trace. verl, core_algos.py; TRL has 3."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound."""
+        requirements.option_number(self, "high", low=0.0, hint="inf keeps every trace")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights rho of traces with prod rho <= high."""
+        bounded = sequence_log_ratios(batch, self.name).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+        return _of_traces(batch, self.name, torch.exp(bounded) <= self.high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrustRegion:
+    """Traces of which no token, nor the mean over tokens, has diverged beyond a bound. arXiv:2512.23075."""
+
+    name: ClassVar[str] = "trust_region"
+    splits: ClassVar[bool] = True
+
+    divergence: Literal["k3", "bernoulli"] = "k3"
+    """What is bounded: k3 = rho - 1 - log rho, or the Bernoulli KL; verl, core_algos.py, has k3."""
+    max_divergence: float = 0.05
+    """Highest divergence of any token, in nats. Convention, untested."""
+    mean_divergence: float = 0.01
+    """Highest mean divergence over the tokens of a trace, in nats. verl documents 0.001 to 0.01 for k3; convention,
+    untested."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound."""
+        requirements.option_choice(self, "divergence", ("k3", "bernoulli"))
+        requirements.option_number(self, "max_divergence", low=0.0, hint="inf bounds the mean alone")
+        requirements.option_number(self, "mean_divergence", low=0.0, hint="inf bounds the tokens alone")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
+        """The weights rho of traces within both bounds."""
+        current, behavior = requirements.scored(batch, self.name)
+        mask, index = batch.action_mask, batch.trace_index
+        if self.divergence == "k3":
+            log_ratios = terms.log_ratios(current, behavior, mask).double()
+            divergences = torch.expm1(log_ratios) - log_ratios
+        else:
+            divergences = terms.bernoulli_kl(torch.where(mask, behavior, 0.0), torch.where(mask, current, 0.0))
+        largest = terms.trace_maxima(divergences, mask, index, len(batch.trace_ids))
+        means = terms.trace_means(divergences, mask, index, batch.num_action_tokens)
+        return _of_traces(batch, self.name, (largest <= self.max_divergence) & (means <= self.mean_divergence))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OPSM:
+    """All traces but those that were bad and have become unlikely. DeepSeek-V3.2; slime, loss.py."""
+
+    name: ClassVar[str] = "opsm"
+    splits: ClassVar[bool] = True
+
+    bound: float = 1e-4
+    """Highest mean of log mu - log pi of a trace with a negative advantage, in nats. slime, loss.py, opsm_delta."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound."""
+        requirements.option_number(self, "bound", low=0.0, hint="inf keeps every trace")
+
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+        """The weights rho of traces with A >= 0 or mean log(mu/pi) <= bound; A is the trace's mean advantage."""
+        counts, index, mask = batch.num_action_tokens, batch.trace_index, batch.action_mask
+        receded = -sequence_log_ratios(batch, self.name) / counts
+        bad = terms.trace_means(advantages, mask, index, counts) < 0
+        return _of_traces(batch, self.name, ~(bad & (receded > self.bound)))
+
+
+def _of_traces(batch: Batch, rule: str, kept: Tensor) -> Weights:
+    """Ratios, cut at +-20 in the logarithm, of the tokens of kept traces [B]."""
+    tokens = batch.action_mask & kept.index_select(0, batch.trace_index)
+    return keeping(logged_ratios(batch, rule, LOG_RATIO_BOUND), tokens)

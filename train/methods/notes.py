@@ -1,0 +1,43 @@
+"""The sentences of an update's report that several methods share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from train.batch import Batch
+
+NAMED_TRACES = 5
+"""Traces that a note names before it counts the rest. Convention, untested."""
+
+
+def named(trace_ids: Sequence[str], chosen: Tensor) -> str:
+    """The chosen traces in words: "1 trace (3)", "12 traces (a, b, c, d, e and 7 more)"."""
+    ids = [trace_ids[index] for index in chosen.nonzero().flatten().tolist()]
+    more = f" and {len(ids) - NAMED_TRACES} more" if len(ids) > NAMED_TRACES else ""
+    return f"{len(ids)} trace{'s' if len(ids) != 1 else ''} ({', '.join(ids[:NAMED_TRACES])}{more})"
+
+
+def about_batch_mean(batch: Batch) -> list[str]:
+    """Why rewards against their batch mean move nothing, if so."""
+    statistics = batch.statistics
+    if statistics.num_traces == 1:
+        return ["the batch is one trace, whose reward is its own mean, so nothing moves: put more traces in a batch"]
+    if statistics.equal_rewards:
+        told = (
+            f"all {statistics.num_traces} rewards are {statistics.mean_reward:g}, so every advantage is 0 and nothing"
+        )
+        return [f"{told} moves: a batch needs better and worse traces"]
+    return []
+
+
+def about_numbers(batch: Batch) -> list[str]:
+    """What was done to the log-probabilities as they came in, if anything."""
+    return [f"{batch.num_snapped} log-probabilities just above 0 were read as 0"] if batch.num_snapped else []
+
+
+def about_empty_traces(batch: Batch) -> list[str]:
+    """Which traces have no action token, if any."""
+    empty = batch.num_action_tokens == 0
+    return [f"{named(batch.trace_ids, empty)} without an action token"] if bool(empty.any()) else []

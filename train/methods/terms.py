@@ -1,0 +1,141 @@
+"""Each equation once, as a pure function on packed tensors.
+
+[N] is the token axis, [B] the traces; `trace_index` [N] says which trace a token belongs to. Logarithms are natural.
+What lies off a mask is replaced before any function is applied to it, so that NaN there reaches nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+PROBABILITY_FLOOR = 1e-6
+"""Probabilities are clamped to [floor, 1 - floor] inside the Bernoulli KL. FlashREINFORCE reference code, loss.py."""
+
+LARGEST_EXPONENT = 700.0
+"""Beyond this a number is not raised to e in a diagnostic or a bound: exp overflows float64 at 709.8."""
+
+
+def trace_sums(values: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
+    """Sum over the tokens of each trace; [N] to [B] in float64."""
+    sums = torch.zeros(num_traces, dtype=torch.float64, device=values.device)
+    return sums.index_add_(0, trace_index, values.to(torch.float64))
+
+
+def trace_means(values: Tensor, mask: Tensor, trace_index: Tensor, num_action_tokens: Tensor) -> Tensor:
+    """Mean over the masked-in tokens of each trace, (1/T) sum_t; [N] to [B] in float64, NaN where T is 0.
+
+    `mask` says which tokens are summed; T is `num_action_tokens` [B], whatever the mask leaves out.
+    """
+    sums = trace_sums(torch.where(mask, values, 0.0), trace_index, len(num_action_tokens))
+    return sums / num_action_tokens
+
+
+def trace_maxima(values: Tensor, mask: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
+    """Largest masked-in value of each trace; [N] to [B], -inf where there is none."""
+    lowest = torch.full((num_traces,), -math.inf, dtype=values.dtype, device=values.device)
+    return lowest.scatter_reduce(0, trace_index, torch.where(mask, values, -math.inf), "amax")
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> float:
+    """Mean of the masked-in values, in float64; NaN when the mask is empty."""
+    count = int(mask.sum())
+    return float(torch.where(mask, values, 0.0).sum(dtype=torch.float64)) / count if count else math.nan
+
+
+def batch_mean_advantages(rewards: Tensor, mean_reward: float) -> Tensor:
+    """A = R - (1/B) sum_j R_j over the whole batch, masked traces included; [B]. FlashREINFORCE, Eq. 5."""
+    return rewards - mean_reward
+
+
+def log_ratios(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
+    """Log-ratio of each token: log rho = log pi - log mu on masked-in tokens, 0 elsewhere; [N] in nats."""
+    return torch.where(mask, logprobs, 0.0) - torch.where(mask, behavior_logprobs, 0.0)
+
+
+def importance_ratios(log_ratios: Tensor, mask: Tensor) -> Tensor:
+    """Ratio of each token: rho = exp(log rho) on masked-in tokens, 0 elsewhere; [N], infinite where it overflows."""
+    return torch.exp(torch.where(mask, log_ratios, -math.inf))
+
+
+def probability_moves(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
+    """Move of each token: pi - mu of the sampled token on masked-in tokens, 0 elsewhere; [N] in float64."""
+    pi, mu = (torch.exp(torch.where(mask, values, 0.0).double()) for values in (logprobs, behavior_logprobs))
+    return pi - mu
+
+
+def moved_with_advantage(moved: Tensor, advantages: Tensor, down: Tensor | float, up: Tensor | float) -> Tensor:
+    """True where a token moved beyond its bound in the direction in which its advantage pushes it; [N].
+
+    Above `up` with a positive advantage, below -`down` with a negative one. The gradient of PPO's clipped minimum, and
+    of DPPO's, arXiv:2602.04879, is 0 exactly there.
+    """
+    return ((advantages > 0) & (moved > up)) | ((advantages < 0) & (moved < -down))
+
+
+def bernoulli_kl(behavior_logprobs: Tensor, logprobs: Tensor) -> Tensor:
+    """Per-token KL between two coins: "the sampled token" against "any other".
+
+    Both [N], natural log; returns [N] in nats and float64, exactly 0 where they agree. Probabilities are clamped to
+    [1e-6, 1 - 1e-6], so two tokens that are rarer than that count as equal whatever their ratio. A lower bound on
+    the full categorical KL, so a small value is no certificate. FlashREINFORCE, Eq. 6.
+    """
+    log_mu, log_pi = (_clamped(values) for values in (behavior_logprobs, logprobs))
+    one_minus_mu, one_minus_pi = -torch.expm1(log_mu), -torch.expm1(log_pi)
+    return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * torch.log(one_minus_mu / one_minus_pi)
+
+
+def guarded_kl(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor, guard: float) -> Tensor:
+    """Bernoulli KL with `guard` added to both complements instead of clamping; [N] in float64, 0 off the mask.
+
+    DPPO, arXiv:2602.04879: mu log(mu/pi) + (1 - mu) log((1 - mu + guard) / (1 - pi + guard)).
+    """
+    log_mu, log_pi = (torch.where(mask, values, 0.0).double() for values in (behavior_logprobs, logprobs))
+    one_minus_mu, one_minus_pi = -torch.expm1(log_mu), -torch.expm1(log_pi)
+    complement = torch.log((one_minus_mu + guard) / (one_minus_pi + guard))
+    return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * complement
+
+
+def mean_drift(
+    behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor, trace_index: Tensor, counts: Tensor
+) -> Tensor:
+    """D = (1/T) sum_t of the Bernoulli KL over the action tokens of each trace; [B] in nats a token, never below 0.
+
+    `counts` [B] holds T; D is NaN for a trace without action tokens. FlashREINFORCE, Eq. 7.
+    """
+    divergences = bernoulli_kl(torch.where(mask, behavior_logprobs, 0.0), torch.where(mask, logprobs, 0.0))
+    return trace_means(divergences, mask, trace_index, counts).clamp(min=0.0)
+
+
+def top_entropy_tokens(entropies: Tensor, mask: Tensor, trace_index: Tensor, num_kept: Tensor) -> Tensor:
+    """True on the `num_kept` [B] masked-in tokens of highest entropy of each trace; the earlier one where two tie. [N].
+
+    FlashREINFORCE reference code, `negative_token_fraction`.
+    """
+    keys = torch.where(mask, entropies.to(torch.float64), -math.inf)
+    order = torch.argsort(keys, descending=True, stable=True)
+    order = order[torch.argsort(trace_index[order], stable=True)]
+    sizes = torch.bincount(trace_index, minlength=len(num_kept))
+    starts = torch.cumsum(sizes, 0) - sizes
+    ranks = torch.empty_like(trace_index)
+    ranks[order] = torch.arange(len(order), device=order.device) - starts[trace_index[order]]
+    return mask & (ranks < num_kept[trace_index])
+
+
+def normalisers(aggregation: str, num_action_tokens: Tensor, num_traces: int, num_tokens: int) -> Tensor:
+    """What each token of a trace is divided by, as a factor; [B] in float64.
+
+    "token_mean" 1/N over the action tokens of the batch; "trace_mean" 1/(T B); "trace_sum" 1/B.
+    """
+    ones = torch.ones(len(num_action_tokens), dtype=torch.float64, device=num_action_tokens.device)
+    if aggregation == "token_mean":
+        return ones / num_tokens
+    return ones / (num_traces * num_action_tokens if aggregation == "trace_mean" else num_traces)
+
+
+def _clamped(logprobs: Tensor) -> Tensor:
+    """Log-probabilities in float64 with their probabilities clamped to [floor, 1 - floor]."""
+    ceiling = 1.0 - PROBABILITY_FLOOR  # Rounded: 1 - ceiling is 2.9e-11 off the floor, and the clamped KL with it.
+    return logprobs.to(torch.float64).clamp(math.log(PROBABILITY_FLOOR), math.log1p(-(1.0 - ceiling)))

@@ -1,0 +1,152 @@
+"""What a method made of a batch: the coefficient of each token, and an account of it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from train.batch import Batch
+from train.methods import terms
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceUpdate:
+    """What an update did to one trace, as plain numbers; tokens of its sequences one after the other."""
+
+    trace_id: str
+    coefficients: list[float]
+    advantages: list[float]
+    in_trust: bool
+    value_targets: list[float] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SequenceUpdate:
+    """What an update did to one sequence: a row of the `replays` table, in the words of that table."""
+
+    trace_id: str
+    sequence_index: int
+    reward: float
+    advantage: float
+    drift: float
+    in_trust: bool
+    mean_ratio: float
+    max_ratio: float
+    masked_share: float
+    positive_mass: float
+    negative_mass: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Update:
+    """The update of one batch by one method.
+
+    `coefficients` [N] are what multiplies the gradient of each token's logprob, in the ascent direction and with every
+    normaliser inside: `loss` is all that a trainer needs. They are 0 off the action mask and on masked tokens.
+    """
+
+    method: str
+    """Name of the method."""
+    batch: Batch
+    """What was updated on."""
+    coefficients: Tensor
+    """[N] ascent coefficients, constants."""
+    advantages: Tensor
+    """[N] advantage of each action token before any ratio or mask; 0 elsewhere."""
+    in_trust: Tensor
+    """[B] traces that the method lets move the policy."""
+    drift: Tensor | None = None
+    """[B] mean Bernoulli KL of each trace, in nats a token; None without behavior_logprobs."""
+    log_ratios: Tensor | None = None
+    """[N] log importance ratios on action tokens, 0 elsewhere; None without behavior_logprobs."""
+    value_targets: Tensor | None = None
+    """[N] what the critic should have predicted at each token; None for a method without a critic."""
+    state: Mapping[str, float] = field(default_factory=dict)
+    """What a method with a memory carries on to its next batch; empty for the others."""
+    stats: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the batch at hand, in the order in which they are printed."""
+    notes: Sequence[str] = ()
+    """What a reader should know: which traces were masked and why, and which knob moves the line."""
+
+    def loss(self, logprobs: Tensor) -> Tensor:
+        """The scalar whose gradient is the update: -(coefficients * logprobs).sum() over action tokens.
+
+        `logprobs` [N] carries the graph. What it holds off the action mask is not read, forward or backward.
+        """
+        return -(self.coefficients * torch.where(self.batch.action_mask, logprobs, 0.0)).sum()
+
+    @property
+    def moves(self) -> bool:
+        """Whether any coefficient differs from 0; when none does, skip the optimizer step, whose momentum would act."""
+        return bool((self.coefficients != 0).any())
+
+    def per_trace(self) -> list[TraceUpdate]:
+        """The update as lists, one entry a trace, in the order of the batch."""
+        order = torch.argsort(self.batch.trace_index, stable=True)
+        sizes = torch.bincount(self.batch.trace_index, minlength=len(self.batch.trace_ids)).tolist()
+
+        def lists(values: Tensor) -> list[list[float]]:
+            return [part.tolist() for part in torch.split(values[order], sizes)]
+
+        coefficients, advantages, in_trust = lists(self.coefficients), lists(self.advantages), self.in_trust.tolist()
+        targets = None if self.value_targets is None else lists(self.value_targets)
+        return [
+            TraceUpdate(
+                trace_id=trace_id,
+                coefficients=coefficients[trace],
+                advantages=advantages[trace],
+                in_trust=in_trust[trace],
+                value_targets=None if targets is None else targets[trace],
+            )
+            for trace, trace_id in enumerate(self.batch.trace_ids)
+        ]
+
+    def per_sequence(self) -> list[SequenceUpdate]:
+        """One entry a sequence, in packing order; figures are over its action tokens, NaN where it has none."""
+        batch = self.batch
+        num = len(batch.sequence_lengths)
+        sequence = torch.repeat_interleave(torch.arange(num, device=batch.rewards.device), batch.sequence_lengths)
+        mask, counts = batch.action_mask, torch.bincount(sequence[batch.action_mask], minlength=num)
+        ratios = self._diagnostic_ratios()
+        traces = batch.sequence_traces
+        nan = torch.full((num,), torch.nan, dtype=torch.float64, device=batch.rewards.device)
+        columns = {
+            "sequence_index": batch.sequence_index,
+            "reward": batch.rewards[traces],
+            "advantage": terms.trace_means(self.advantages, mask, sequence, counts),
+            "drift": nan if self.drift is None else self.drift[traces],
+            "in_trust": self.in_trust[traces],
+            "mean_ratio": nan if ratios is None else terms.trace_means(ratios, mask, sequence, counts),
+            "max_ratio": nan if ratios is None else terms.trace_maxima(ratios, mask, sequence, num),
+            "masked_share": terms.trace_means((self.coefficients == 0).to(torch.float64), mask, sequence, counts),
+            "positive_mass": terms.trace_sums(self.coefficients.clamp(min=0), sequence, num),
+            "negative_mass": terms.trace_sums(self.coefficients.clamp(max=0), sequence, num),
+        }
+        names = [batch.trace_ids[trace] for trace in traces.tolist()]
+        lists = {name: column.tolist() for name, column in columns.items()}
+        return [
+            SequenceUpdate(trace_id=names[row], **{name: values[row] for name, values in lists.items()})
+            for row in range(num)
+        ]
+
+    def _diagnostic_ratios(self) -> Tensor | None:
+        """Importance ratios in float64 of all action tokens, masked ones too, cut where exp would overflow."""
+        if self.log_ratios is None:
+            return None
+        cut = self.log_ratios.to(torch.float64).clamp(max=terms.LARGEST_EXPONENT)
+        return terms.importance_ratios(cut, self.batch.action_mask)
+
+    def __str__(self) -> str:
+        """What was kept, what was masked and why, and which knob moves the line."""
+        head = f"{self.method} update: {int(self.in_trust.sum())} of {len(self.in_trust)} traces in trust"
+        figures = [
+            f"  {name.replace('_', ' ')}: {value:.4g}"
+            for name, value in self.stats.items()
+            if not name.startswith("num_")
+        ]
+        return "\n".join([head, *figures, *(f"  {note}" for note in self.notes)])
+
+    __repr__ = __str__

@@ -1,0 +1,125 @@
+"""Equations of the methods with a critic: bounded values, credit over action tokens, targets.
+
+A value V_t belongs to the prefix before token t, so that it cannot know the token that it judges. Everything is
+computed in float64 over the action tokens of each trace in time order, across its sequences; observation tokens are
+skipped, their values never read.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def bounded_values(raw: Tensor, low: float, high: float) -> Tensor:
+    """V = low + (high - low) (1/2 + atan(z) / pi): a critic's raw output z within the reward range. BPCO, Eq. 9."""
+    return low + (high - low) * (0.5 + torch.atan(raw) / math.pi)
+
+
+def raw_values(values: Tensor, low: float, high: float) -> Tensor:
+    """Inverse of `bounded_values`: z = tan(pi ((V - low) / (high - low) - 1/2)), to start a head at a value."""
+    return torch.tan(math.pi * ((values - low) / (high - low) - 0.5))
+
+
+def length_adaptive_lambdas(num_action_tokens: Tensor, alpha: float, *, floored: bool = True) -> Tensor:
+    """Decay of each trace: lambda = 1 - 1 / (alpha T); [B] in float64. VAPO, arXiv:2504.05118; BPCO, Eq. 14.
+
+    Below T = 1/alpha it is negative; `floored` puts it at 0.
+    """
+    lambdas = 1.0 - 1.0 / (alpha * num_action_tokens.to(torch.float64))
+    return lambdas.clamp(min=0.0) if floored else lambdas
+
+
+class ActionTokens:
+    """The action tokens of a batch in time order: the compressed axis [M] on which credit is assigned."""
+
+    def __init__(self, mask: Tensor, trace_index: Tensor) -> None:
+        positions = mask.nonzero().flatten()
+        self.positions = positions[torch.argsort(trace_index[positions], stable=True)]
+        """[M] their positions on the packed axis, trace by trace."""
+        self.traces = trace_index[self.positions]
+        """[M] their traces."""
+        sizes = torch.bincount(self.traces)
+        ends = torch.cumsum(sizes, 0)[self.traces]
+        self.after = ends - torch.arange(len(self.traces), device=mask.device) - 1
+        """[M] action tokens of the same trace that follow."""
+        self.num_tokens = len(mask)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Numbers [M] back on the packed axis, 0 off the mask; [N]."""
+        packed = torch.zeros(self.num_tokens, dtype=values.dtype, device=values.device)
+        return packed.index_copy_(0, self.positions, values)
+
+    def discounted_suffix_sums(self, values: Tensor, decays: Tensor) -> Tensor:
+        """Sums ahead: sum_k decay^k x_(t+k) within each trace, with one decay a trace; [M] and [B] to [M].
+
+        By doubling: after each pass a sum reaches twice as far, so that log2(T) passes do.
+        """
+        sums, powers, reach = values.clone(), decays[self.traces], 1
+        longest = int(self.after.max())
+        while reach <= longest:
+            ahead = torch.nn.functional.pad(sums[reach:], (0, reach))
+            sums = sums + torch.where(self.after >= reach, powers * ahead, 0.0)
+            powers, reach = powers * powers, 2 * reach
+        return sums
+
+
+def skip_observation_advantages(
+    values: Tensor, rewards: Tensor, tokens: ActionTokens, gamma: float, lambdas: Tensor
+) -> Tensor:
+    """GAE over action tokens alone, bootstrapping over observations; [N] in float64, 0 off the mask.
+
+        delta_t = r_t + gamma V_(t+1) - V_t        t + 1 is the next action token; V past the last one is 0
+        A_t     = delta_t + gamma lambda A_(t+1)
+
+    The reward [B] stands on the last action token, whatever follows it. `lambdas` [B]. SAO, Eq. 4 and 5.
+    """
+    own = values.to(torch.float64)[tokens.positions]
+    last = tokens.after == 0
+    following = torch.nn.functional.pad(own[1:], (0, 1))
+    deltas = torch.where(last, rewards[tokens.traces], gamma * following) - own
+    return tokens.spread(tokens.discounted_suffix_sums(deltas, gamma * lambdas))
+
+
+def value_targets(rewards: Tensor, mask: Tensor, trace_index: Tensor, tokens: ActionTokens, gamma: float) -> Tensor:
+    """Monte-Carlo return at every token, gamma^(action tokens still to come) R; [N] in float64. SAO and BPCO, lambda 1.
+
+    A token off the mask has the return of the next action token, the plain reward after the last one.
+    """
+    if gamma == 1.0:
+        return rewards[trace_index]
+    counts = torch.bincount(tokens.traces, minlength=len(rewards))
+    order = torch.argsort(trace_index, stable=True)
+    acted = torch.cumsum(mask[order].to(torch.int64), 0)
+    before = torch.cumsum(counts, 0) - counts
+    to_come = torch.empty_like(trace_index)
+    ordered_traces = trace_index[order]
+    to_come[order] = (before + counts)[ordered_traces] - acted + mask[order].to(torch.int64)
+    exponents = (to_come - 1).clamp(min=0).to(torch.float64)
+    return rewards[trace_index] * torch.full_like(exponents, gamma).pow(exponents)
+
+
+def value_loss(
+    values: Tensor, targets: Tensor, mask: Tensor, *, old_values: Tensor | None = None, clip: float | None = None
+) -> Tensor:
+    """Half the mean squared error over action tokens; carries the graph of `values` [N]. BPCO, Eq. 6.
+
+    With `clip` and the values before the step, PPO's clipped form: the larger of the errors of V and of V kept within
+    `clip` of its old value.
+    """
+    errors = torch.where(mask, values - targets, 0.0) ** 2
+    if clip is not None and old_values is not None:
+        kept_near = torch.where(mask, old_values + (values - old_values).clamp(-clip, clip) - targets, 0.0)
+        errors = torch.maximum(errors, kept_near**2)
+    return 0.5 * errors.sum() / mask.sum()
+
+
+def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float:
+    """1 - Var(R - V) / Var(R) over action tokens; NaN when all returns are one number. BPCO, Eq. 10."""
+    chosen = returns.to(torch.float64)[mask]
+    if not len(chosen) or bool((chosen == chosen[0]).all()):
+        return math.nan
+    residuals = chosen - values.to(torch.float64)[mask]
+    return 1.0 - float(residuals.var(correction=0) / chosen.var(correction=0))

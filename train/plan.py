@@ -1,0 +1,98 @@
+"""Which admitted trace is trained on in which update: a pure function of what was admitted and of a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from schemas.errors import UsageError
+from train.commit import commit
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Admitted:
+    """A trace that the gate let through, at the revision and with the reward that it was judged by."""
+
+    trace_id: str
+    trace_revision: int
+    reward: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The updates of a run, before the first one is made."""
+
+    manifest_sha256: str
+    """Digest of the admitted traces, their revisions and rewards."""
+    settings_sha256: str
+    """Digest of the training settings."""
+    parent_version: str
+    """The policy that training goes on from."""
+    batches: tuple[tuple[Admitted, ...], ...]
+    """Traces of each update, in order; each trace in one of them at most."""
+    num_left: int
+    """Admitted traces in no batch: they stay admissible for the next run."""
+
+    @property
+    def num_traces(self) -> int:
+        """Traces in the batches."""
+        return sum(len(batch) for batch in self.batches)
+
+    def save(self, path: Path) -> None:
+        """Write the plan as JSON, whole or not at all."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_suffix(".writing")
+        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        commit(temporary, path)
+
+    @staticmethod
+    def load(path: Path) -> Plan:
+        """Read a saved plan back."""
+        content = json.loads(path.read_text())
+        batches = tuple(tuple(Admitted(**trace) for trace in batch) for batch in content.pop("batches"))
+        return Plan(**content, batches=batches)
+
+    def require_same(self, other: Plan, path: Path) -> None:
+        """Refuse to go on with a run under settings or traces that it was not begun with."""
+        for name in ("settings_sha256", "manifest_sha256"):
+            if getattr(self, name) != getattr(other, name):
+                what = "training settings" if name == "settings_sha256" else "admitted traces"
+                raise UsageError(
+                    f"{path}: this run was begun with other {what}; expected the same, to go on where it stopped; put "
+                    "them back, or begin another run"
+                )
+
+
+def make_plan(
+    admitted: Iterable[Admitted], *, batch_size: int, max_updates: int, seed: int, parent: str, settings_sha256: str
+) -> Plan:
+    """Batches of `batch_size` traces in an order that `seed` and the admitted traces decide.
+
+    What does not fill a batch, or comes after `max_updates`, is left for the next run; fewer traces than one batch
+    make one smaller batch.
+    """
+    manifest = sorted(admitted)
+    digest = manifest_sha256(manifest)
+    shuffled = sorted(manifest, key=lambda trace: _place(digest, seed, trace.trace_id))
+    num_batches = min(max_updates, max(1, len(shuffled) // batch_size)) if shuffled else 0
+    batches = tuple(tuple(shuffled[start * batch_size : (start + 1) * batch_size]) for start in range(num_batches))
+    return Plan(
+        manifest_sha256=digest,
+        settings_sha256=settings_sha256,
+        parent_version=parent,
+        batches=batches,
+        num_left=len(shuffled) - sum(len(batch) for batch in batches),
+    )
+
+
+def manifest_sha256(manifest: Sequence[Admitted]) -> str:
+    """Digest of admitted traces, which must be sorted."""
+    lines = (f"{trace.trace_id}\t{trace.trace_revision}\t{trace.reward!r}\n" for trace in manifest)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _place(digest: str, seed: int, trace_id: str) -> str:
+    return hashlib.sha256(f"{digest}\t{seed}\t{trace_id}".encode()).hexdigest()

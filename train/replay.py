@@ -1,0 +1,171 @@
+"""One pass of updates over the traces that a run admitted, from the current policy to a new version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+
+from schemas.progress import Progress, silent
+from schemas.settings import Settings
+from train.commit import commit
+from train.needs import require_runnable
+from train.registry import ModelSettings
+
+if TYPE_CHECKING:
+    from warehouse.lake import Lake
+
+
+class LoraSettings(Settings):
+    """The adapter that a policy without one gets; a policy that has an adapter keeps its shape."""
+
+    rank: int = Field(default=16, ge=1)
+    """Rank of the two factors. whileai's recipes: rank 16, alpha 32."""
+    alpha: float = Field(default=32.0, gt=0)
+    """Scale of the adapter, divided by the rank. whileai's recipes: rank 16, alpha 32."""
+    targets: tuple[str, ...] = ("all-linear",)
+    """Modules that get one, by the end of their names; all-linear is every linear layer but the head. Convention,
+    untested."""
+
+
+class TrainSettings(Settings):
+    """The method and how its coefficients become weights."""
+
+    method: str = "flash_reinforce"
+    """Update method, by name; one that needs what the trainer does not have is refused. Convention, untested."""
+    options: dict[str, bool | int | float | str | list[float]] = Field(default_factory=dict)
+    """Options of the method, such as { trust = 0.003 }; each has its own default and source. Convention,
+    untested: those defaults unless stated."""
+    batch_size: int = Field(default=128, ge=2)
+    """Traces of one update, over which the reward mean is taken. FlashREINFORCE reference repository, common.json:
+    128, one trace an ask."""
+    max_updates: int = Field(default=64, ge=1)
+    """Most updates of one run; traces that are left over stay admissible. Convention, untested."""
+    learning_rate: float = Field(default=1e-5, gt=0)
+    """AdamW's rate on the adapter. None is published for an adapter: the recipes that whileai ran take 1e-5, at which
+    four updates leave a drift near 1e-4; its 1e-4 is marked untested there."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """How the rate goes on after the warm-up; a cosine ends at a tenth of it. Convention, untested: a night is too
+    short for a decay."""
+    warmup_updates: int = Field(default=0, ge=0)
+    """Updates over which the rate rises. Convention, untested."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's decay of its two moments, which begin at 0 in every run. PyTorch's default."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """AdamW's weight decay, which pulls an adapter towards the base. Convention, untested: the 0.1 of the reference
+    repository is for whole models."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """Gradient norm above which the gradient is scaled down. FlashREINFORCE reference repository, its
+    docs/training.md."""
+    token_budget: int = Field(default=2048, ge=1)
+    """Tokens of a pack, shared beginnings counted once; it bounds memory and changes no update. Training takes 1.8 MiB
+    a token beside the weights on the example's model, measured 2026-11-30."""
+    checkpoint_every: int = Field(default=1, ge=1)
+    """Updates between checkpoints, which is what a killed run makes again. Convention, untested."""
+    seed: int = 0
+    """Decides the order of traces and the random half of a fresh adapter. Convention, untested."""
+    lora: LoraSettings = LoraSettings()
+    """The adapter that a policy without one gets."""
+
+    @field_validator("method")
+    @classmethod
+    def _can_be_run(cls, method: str) -> str:
+        require_runnable(method)
+        return method
+
+    def sha256(self) -> str:
+        """Digest of all of them."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainReport:
+    """What a run of training came to."""
+
+    run_id: str
+    policy_version: str | None
+    """The new version; None when no update moved the policy."""
+    parent_version: str
+    method: str
+    num_updates: int
+    """Batches that were replayed."""
+    num_steps: int
+    """Optimizer steps among them; a batch whose coefficients are all 0 makes none."""
+    num_traces: int
+    num_in_trust: int
+    """Traces that the method let move the policy when their turn came."""
+    num_left: int
+    """Admitted traces that no batch had room for; they stay admissible."""
+    checkpoint_uri: str | None
+    """Folder of the new version."""
+    last_update: str
+    """The account that the method gave of the last batch."""
+    reload_difference: float | None
+    """Largest difference in nats between our scores and those of the new version loaded by plain transformers and
+    peft."""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = self.policy_version or "no new version"
+        head = (
+            f"trained {what} from {self.parent_version} with {self.method}: {self.num_updates} updates "
+            f"({self.num_steps} optimizer steps), {self.num_traces} traces, {self.num_in_trust} in trust"
+        )
+        lines = [head, self.last_update]
+        if self.reload_difference is not None:
+            lines.append(f"loaded by transformers and peft, it scores alike within {self.reload_difference:.1e} nats")
+        if self.num_left:
+            lines.append(f"{self.num_left} admitted traces are left for the next run")
+        return "\n".join([*lines, *self.notes, *([self.checkpoint_uri] if self.checkpoint_uri else [])])
+
+    def save(self, path: Path) -> None:
+        """Write the report as JSON, whole or not at all."""
+        temporary = path.with_suffix(".writing")
+        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        commit(temporary, path)
+
+    @staticmethod
+    def load(path: Path) -> TrainReport:
+        """Read a saved report back."""
+        content: Mapping[str, Any] = json.loads(path.read_text())
+        return TrainReport(**{**content, "notes": tuple(content["notes"])})
+
+
+def check_method(settings: TrainSettings) -> None:
+    """Refuse a method or options that no batch of the trainer can be updated with; loads torch, and no model.
+
+    Loading the settings refuses the method's name alone, so a night asks this before it does anything else.
+    """
+    require_runnable(settings.method)
+    from train.learner import try_method
+    from train.methods.catalog import by_name
+
+    try_method(by_name(settings.method, settings.options))
+
+
+def train(  # noqa: PLR0913 - a step of the night takes the night's lake, settings, names, places and clock
+    lake: Lake,
+    *,
+    model: ModelSettings,
+    settings: TrainSettings,
+    run_id: str,
+    run_folder: Path,
+    now: datetime,
+    progress: Progress = silent,
+) -> TrainReport:
+    """Replay what the run admitted; a finished run is only reported, a killed one goes on from its last checkpoint.
+
+    Reads the verdicts of the run, and each trace at the revision that was judged. Writes under `run_folder`: plan,
+    checkpoints, metrics.jsonl, the folder `policy` of the new version, and report.json; and to the lake, each row
+    once: `replays`, and the new version in `policies` as a candidate.
+    """
+    check_method(settings)
+    from train.run import Run
+
+    return Run(lake, model, settings, run_id, run_folder, now, progress).finish()
