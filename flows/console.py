@@ -1,0 +1,108 @@
+"""What a person sees: progress bars on a terminal, plain lines elsewhere, and tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+QUIET_SECONDS = 10.0
+"""Where no terminal listens, a stage reports at most this often. Convention, untested."""
+
+PLAIN_WIDTH = 160
+"""Columns where no terminal says how many there are, such as in a log file. Convention, untested."""
+
+out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print one line of text as it is; markup in it is not read."""
+    out.print(text, markup=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under a title; numbers to the right, None as a dash."""
+    rows = [list(row) for row in rows]
+    table = RichTable(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
+        table.add_column(
+            escape(column.replace("_", " ")), justify="right" if numeric and rows else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(escape(show(value)) for value in row))
+    out.print(table)
+
+
+def show(value: Any) -> str:
+    """One value for a person: None as a dash, floats to four significant digits, lists joined, controls escaped."""
+    if isinstance(value, list | tuple):
+        return ", ".join(show(part) for part in value)
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat(sep=" ", timespec="seconds"))
+    if isinstance(value, str):
+        return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in value)
+    return _show_number(value)
+
+
+def _show_number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+class ProgressBars:
+    """Listens to progress: bars on a terminal, else a line every ten seconds and one when a stage ends."""
+
+    def __init__(self) -> None:
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._last: dict[str, float] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> ProgressBars:
+        if sys.stderr.isatty():
+            self._bars = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[unit]}  {task.fields[rate]}  {task.fields[note]}"),
+                TimeRemainingColumn(),
+                console=err,
+            )
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str, note: str = "") -> None:
+        """Tell how far a stage is."""
+        now = time.monotonic()
+        start = self._started.setdefault(stage, now)
+        rate = f"{done / (now - start):,.0f} {unit}/s" if now - start > 1 else ""
+        if self._bars is not None:
+            if stage not in self._tasks:
+                self._tasks[stage] = self._bars.add_task(stage, total=total, unit=unit, rate=rate, note=note)
+            self._bars.update(self._tasks[stage], completed=done, total=total, unit=unit, rate=rate, note=note)
+            return
+        ended = total is not None and done >= total
+        if now - self._last.get(stage, start) >= QUIET_SECONDS or (ended and now - start >= 1):
+            self._last[stage] = now
+            of = f" of {total:,}" if total is not None else ""
+            err.print(f"{stage}: {done:,}{of} {unit} {rate} {note}".rstrip(), markup=False)

@@ -1,0 +1,61 @@
+"""What a person sees."""
+
+import io
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from flows import console
+from flows.console import print_table, show
+from flows.render import Format, render_rows
+from schemas.errors import UsageError
+
+HOSTILE = "\x1b[31mred [bold]x[/bold] \u202e"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (True, "yes"),
+        (1234567, "1,234,567"),
+        (0.000123456, "0.0001235"),
+        ([1, None], "1, -"),
+        (datetime(2026, 11, 28, 1, 2, 3, tzinfo=UTC), "2026-11-28 01:02:03+00:00"),
+        ("a\x1b[31m", "a\\u001b[31m"),
+    ],
+)
+def test_a_value_is_shown_for_people(value, text):
+    """Control characters of a log never reach the terminal."""
+    assert show(value) == text
+
+
+def test_markup_in_data_is_not_read(monkeypatch):
+    """A log line can hold what looks like markup, or a sequence for the terminal."""
+    buffer = io.StringIO()
+    monkeypatch.setattr(console, "out", Console(file=buffer, width=200))
+    print_table("title", ("[red]column[/red]",), [[HOSTILE]])
+    printed = buffer.getvalue()
+    assert "[bold]x[/bold]" in printed
+    assert "[red]column[/red]" in printed
+    assert "\x1b[31m" not in printed
+    assert "\u202e" not in printed
+
+
+def test_csv_and_json_carry_the_same_rows(capsys):
+    """Nulls, lists and times survive both."""
+    rows = pa.table(
+        {"n": [1, None], "when": pa.array([datetime(2026, 1, 2, tzinfo=UTC)] * 2), "x": [float("nan"), 0.5]}
+    )
+    render_rows(rows, Format.csv, None)
+    assert capsys.readouterr().out == "n,when,x\n1,2026-01-02T00:00:00+00:00,\n,2026-01-02T00:00:00+00:00,0.5\n"
+    render_rows(rows, Format.json, None)
+    assert '"n": null' in capsys.readouterr().out
+
+
+def test_parquet_needs_a_file():
+    """Bytes on a terminal help nobody."""
+    with pytest.raises(UsageError, match="--out"):
+        render_rows(pa.table({"n": [1]}), Format.parquet, None)
