@@ -42,7 +42,7 @@ class Run:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for it."""
-        return self.state == "done"
+        return self.state in {"done", "failed"}
 
 
 def parse_night(text: str | None, now: datetime) -> tuple[str, datetime]:

@@ -77,6 +77,9 @@ def _land_report(title: str, report: LandReport) -> None:
     print_table(title, ("file", "state", "lines", "landed", "duplicates", "rejects", "blank"), rows)
     for code, count in report.rejects_by_reason.items():
         say(f"  rejected: {count:,} {code}")
+    for file in report.files:
+        for code in file.notes:
+            say(f"  {PurePath(file.uri).name}: {code}: {REASONS[code].sentence} {REASONS[code].fix}")
 
 
 def _assembled(report: AssembleReport) -> None:

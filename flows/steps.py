@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from flows.ledger import Run, begin_run, parse_night, record, runs_of
 from ingest.assemble import AssembleReport, assemble
 from ingest.land import land_calls, land_outcomes
@@ -104,17 +102,20 @@ def check(settings: TracemillSettings, *, date: str | None) -> None:
 
 
 def start(settings: TracemillSettings, *, date: str | None) -> Run:
-    """Register the policies of the settings and take up the night's run: the unfinished or finished one, or a new one.
+    """Register the policies of the settings and take up the night's run, or begin a new one.
 
-    A finished run is taken up only while nothing has landed since; the steps then find that they are done.
+    A run that has judged what the lake holds is taken up, finished or not: its steps find what is done. One that was
+    judged before something landed is superseded: the new lines are judged by another.
     """
     now = utc_now()
     night, as_of = parse_night(date, now)
     with Lake.create(settings.lake.root) as lake:
         register(lake, settings.model, now=now)
-        done = [run for run in _runs_under(lake, settings) if run.night == night and run.is_done]
-        if done and not _landed_since(lake, done[-1].started_at):
-            return done[-1]
+        last = next((run for run in reversed(_runs_under(lake, settings)) if run.night == night), None)
+        if last is not None and not _landed_since(lake, last):
+            return last
+        if last is not None and not last.is_done:
+            record(lake, last.run_id, state="failed", sentence="superseded: lines landed after it had judged")
         base = current_policy(lake)
         return begin_run(lake, settings, night=night, as_of=as_of, base_policy=base.policy_version, now=now)
 
@@ -128,7 +129,7 @@ def reason_to_skip(settings: TracemillSettings, *, date: str | None) -> str | No
     night, _ = parse_night(date, utc_now())
     with Lake.open(settings.lake.root, read_only=True) as lake:
         runs = _runs_under(lake, settings)
-        if not runs or not runs[-1].is_done or _landed_since(lake, runs[-1].started_at):
+        if not runs or not runs[-1].is_done or _landed_since(lake, runs[-1]):
             return None
         last = runs[-1]
         if last.night == night:
@@ -144,11 +145,19 @@ def _runs_under(lake: Lake, settings: TracemillSettings) -> list[Run]:
     return [run for run in runs_of(lake) if run.settings_sha256 == settings.sha256()]
 
 
-def _landed_since(lake: Lake, moment: datetime) -> bool:
-    newest = [
-        pc.max(lake.read(table, columns=["ingested_at"])["ingested_at"]).as_py() for table in ("source_files", "traces")
-    ]
-    return any(time is not None and time > moment for time in newest)
+def _landed_since(lake: Lake, run: Run) -> bool:
+    """Whether the lake holds files or traces that the run did not judge.
+
+    Not by the clock, which says when reading began and can be set back, but by the snapshot that the run judged.
+    """
+    if run.lake_snapshot is None:
+        return False
+
+    def num_rows(snapshot: int | None) -> list[int]:
+        tables = ("source_files", "traces")
+        return [lake.read(table, columns=["ingested_at"], snapshot=snapshot).num_rows for table in tables]
+
+    return num_rows(None) != num_rows(run.lake_snapshot)
 
 
 def score(settings: TracemillSettings, run: Run, *, progress: Progress = silent) -> RescoreReport:

@@ -100,4 +100,7 @@ def _text(value: str | None) -> bytes | None:
 def _canonical(document: str | None) -> bytes | None:
     if document is None:
         return None
-    return json.dumps(json.loads(document), sort_keys=True, separators=(",", ":")).encode()
+    try:
+        return json.dumps(json.loads(document), sort_keys=True, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):  # what Python cannot read again is compared as it was written
+        return document.encode(errors="backslashreplace")

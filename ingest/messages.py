@@ -29,7 +29,10 @@ class Messages:
     @classmethod
     def read(cls, messages_json: str | None) -> Messages:
         """The texts of a request's messages; of anything that is no list of messages, nothing."""
-        messages = json.loads(messages_json) if messages_json is not None else []
+        try:
+            messages = json.loads(messages_json) if messages_json is not None else []
+        except (ValueError, RecursionError):  # a number of thousands of digits, or nesting beyond any reader
+            messages = []
         told = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
         system: list[str] = []
         given: list[str] = []

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -155,7 +156,7 @@ def _value(value: object) -> float | None:
         text = value.strip().lower()
         number = _WORDS.get(text, float(text) if _NUMBER.fullmatch(text) else None)
     elif isinstance(value, bool | int | float):
-        number = float(value)
+        number = float(value) if abs(value) <= sys.float_info.max else None
     if number is None or not isfinite(number):
         raise LineError(
             "bad_value", f"value is {str(value)[:40]!r}; expected a number with a decimal point, true, false or nothing"
@@ -169,6 +170,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise LineError("bad_field", f"{name} is a {type(value).__name__}; expected a text")
+    if isinstance(value, str) and "\x00" in value:
+        raise LineError("bad_field", f"{name} holds a NUL character; expected a printable text: mend the writer")
     return str(value)
 
 

@@ -55,6 +55,7 @@ class Lake:
     def create(cls, root: Path) -> Lake:
         """Make the folder, the catalog, every table and every view where they are missing, and open the lake."""
         root = root.resolve()
+        _refuse_lost_catalog(root)
         for folder in (root, root / DATA):
             if not folder.is_dir():
                 folder.mkdir(parents=True, mode=0o700)
@@ -180,6 +181,18 @@ class Lake:
         if self._guarded is None:
             self._guarded = ReadOnly(attach_statement(self.root, read_only=True), self.data_folder)
         return self._guarded.sql(text, params)
+
+
+def _refuse_lost_catalog(root: Path) -> None:
+    """Refuse to begin anew over the data of a lake whose catalog is gone: its runs and lineage would be forgotten."""
+    catalog = root / CATALOG
+    if catalog.is_file() and catalog.stat().st_size > 0:
+        return
+    if next((root / DATA).rglob("*.parquet"), None) is not None:
+        raise LakeError(
+            f"{root}: {CATALOG} is missing or empty, and {DATA}/ holds Parquet files; expected the catalog that knows "
+            "them: put it back from a backup, or move the folder away to begin anew"
+        )
 
 
 def attach_statement(root: Path, *, read_only: bool) -> str:

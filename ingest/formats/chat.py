@@ -11,6 +11,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+"""A count or a position: what a column of 32 bits can hold."""
 
 NULL = Raw(b"null")
 
@@ -23,14 +25,14 @@ class Request(Struct):
     user: Any = UNSET
     temperature: float | UnsetType | None = UNSET
     top_p: float | UnsetType | None = UNSET
-    top_k: int | UnsetType | None = UNSET
+    top_k: SmallInt | UnsetType | None = UNSET
     min_p: float | UnsetType | None = UNSET
-    n: int | UnsetType | None = UNSET
-    best_of: int | UnsetType | None = UNSET
+    n: SmallInt | UnsetType | None = UNSET
+    best_of: SmallInt | UnsetType | None = UNSET
     seed: int | UnsetType | None = UNSET
-    max_tokens: int | UnsetType | None = UNSET
-    max_completion_tokens: int | UnsetType | None = UNSET
-    min_tokens: int | UnsetType | None = UNSET
+    max_tokens: SmallInt | UnsetType | None = UNSET
+    max_completion_tokens: SmallInt | UnsetType | None = UNSET
+    min_tokens: SmallInt | UnsetType | None = UNSET
     stop: Any = UNSET
     stop_token_ids: Any = UNSET
     ignore_eos: Any = UNSET
@@ -89,14 +91,14 @@ class WeightSpan(Struct):
     """Which weights sampled which of the tokens (vLLM's return_weight_versions)."""
 
     version: str | int
-    start: int
-    end: int
+    start: SmallInt
+    end: SmallInt
 
 
 class Choice(Struct):
     """One reply, or one chunk of it; a chunk carries `delta` in the place of `message`."""
 
-    index: int = 0
+    index: SmallInt = 0
     message: Message | None = None
     delta: Message | None = None
     logprobs: Logprobs | None = None
@@ -109,8 +111,8 @@ class Choice(Struct):
 class Usage(Struct):
     """The server's own counts; `completion_tokens` is the sum over all choices."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: SmallInt | None = None
+    completion_tokens: SmallInt | None = None
 
 
 class Response(Struct):

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ingest import streams
 from ingest.call import Call, pack_ids, pack_logprobs
-from ingest.formats.chat import Choice, Request, Response, TokenEntry, TopToken, reply_of
+from ingest.formats.chat import Choice, Request, Response, SmallInt, TokenEntry, TopToken, reply_of
 from ingest.formats.format import Format, Marks
 from ingest.times import parse_time
 from schemas.errors import LineError
@@ -28,7 +28,7 @@ class Envelope(Struct):
 
     ts: str | float | None = None
     trace_id: str | int | None = None
-    call_index: int | None = None
+    call_index: SmallInt | None = None
     ask_id: str | int | None = None
     session_id: str | int | None = None
     user: str | int | None = None
@@ -64,6 +64,7 @@ def read(line: bytes) -> tuple[Call, ...] | None:
         response = envelope.response
     else:
         raise LineError("no_choices", "neither a response nor chunks in the line; expected one: log errors elsewhere")
+    _refuse_nul(envelope, response)
     if not response.choices:
         raise LineError("no_choices", "the response has no choice; expected one at least: log errors elsewhere")
     shared = _shared(envelope, response, streamed=streamed)
@@ -71,6 +72,15 @@ def read(line: bytes) -> tuple[Call, ...] | None:
 
 
 FORMAT = Format(NAME, claims, read)
+
+
+def _refuse_nul(envelope: Envelope, response: Response) -> None:
+    """Refuse names with a NUL character: the catalog's SQL would end there."""
+    names = ("trace_id", "ask_id", "session_id", "user", "workload", "deployment")
+    values = {name: getattr(envelope, name) for name in names} | {"id": response.id, "model": response.model}
+    for name, value in values.items():
+        if isinstance(value, str) and "\x00" in value:
+            raise LineError("bad_field", f"{name} holds a NUL character; expected a printable name: mend the writer")
 
 
 def _shared(envelope: Envelope, response: Response, *, streamed: bool) -> dict[str, Any]:

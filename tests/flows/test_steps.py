@@ -26,9 +26,10 @@ def settings(desk, tmp_path):
 
 
 def finished(settings):
-    """Land, begin and finish a night without judging it."""
+    """Land, begin, judge and finish a night."""
     steps.land(settings)
     run = steps.start(settings, date=tiny_night.NIGHT)
+    steps.admit(settings, run)
     return steps.finish(settings, run, exit_code=0)
 
 
@@ -106,6 +107,28 @@ def test_a_date_to_come_is_refused_first(settings):
     """As above."""
     with pytest.raises(UsageError, match="future"):
         steps.check(settings, date="2999-01-01")
+
+
+def test_a_night_judged_by_hand_does_not_hide_what_lands_afterwards(settings):
+    """Scores that come after `tracemill validate` are judged by another run of the same night."""
+    steps.land(settings, outcomes=[])
+    early = steps.start(settings, date=tiny_night.NIGHT)
+    assert steps.admit(settings, early).num_admitted == 0
+    steps.land(settings)
+    late = steps.start(settings, date=tiny_night.NIGHT)
+    assert late.run_id == early.run_id + ".2"
+    assert steps.find_run(settings, early.run_id).state == "failed"
+    assert steps.start(settings, date=tiny_night.NIGHT).run_id == late.run_id
+
+
+def test_lines_whose_reading_began_before_a_night_are_not_forgotten(settings, monkeypatch):
+    """A slow ingest commits after the night, under the clock of its beginning."""
+    done = finished(settings)
+    with Path(settings.logs.outcomes[0]).open("a", encoding="utf-8") as file:
+        file.write("late,trace-0003,correct,1,program,checker,1,2026-11-27T08:00:00+00:00\n")
+    monkeypatch.setattr(steps, "utc_now", lambda: done.started_at - timedelta(hours=1))
+    steps.land(settings)
+    assert steps.reason_to_skip(settings, date=tiny_night.NIGHT) is None
 
 
 def test_a_plan_names_every_file_and_changes_nothing(settings):

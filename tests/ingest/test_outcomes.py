@@ -140,6 +140,8 @@ def test_a_row_that_cannot_be_used_names_its_reason(lake, tmp_path, row, reason)
         (b'{"value":', "bad_json"),
         (json.dumps({**FIELDS, "value": True}).encode().replace(b"true", b"NaN"), "bad_value"),
         (json.dumps({**FIELDS, "value": [1]}).encode(), "bad_value"),
+        (json.dumps({**FIELDS, "value": 10**309}).encode(), "bad_value"),
+        (json.dumps({**FIELDS, "trace_id": "a\x00b"}).encode(), "bad_field"),
         (json.dumps({k: v for k, v in FIELDS.items() if k != "value"}).encode(), "bad_value"),
         (json.dumps({**FIELDS, "trace_id": ["t1"]}).encode(), "bad_field"),
         (json.dumps({**FIELDS, "event_time": [1]}).encode(), "bad_time"),

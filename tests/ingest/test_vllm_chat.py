@@ -169,3 +169,28 @@ def test_the_example_of_the_documentation_is_a_whole_call():
     (call,) = CallReader()(block.replace("\n", " ").encode())
     deployment = Deployment(logprobs_mode="processed_logprobs", generation_config="vllm", version_pattern="@(v[0-9]+)$")
     assert judge(call, Interpreter({"refund-desk-cpu": deployment})(call)) == ()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        envelope(response(P1, G1, L1), trace_id="a\x00b"),
+        envelope(response(P1, G1, L1), workload="\x00"),
+        envelope({**response(P1, G1, L1), "id": "x\x00"}),
+        envelope(response(P1, G1, L1), call_index=2**31),
+        envelope({**response(P1, G1, L1), "usage": {"prompt_tokens": 2**40, "completion_tokens": 4}}),
+    ],
+    ids=["trace_id", "workload", "response id", "call_index", "usage"],
+)
+def test_a_name_or_count_that_no_table_can_hold_is_refused(document):
+    """One such line must not stop every night after it."""
+    with pytest.raises(LineError) as refused:
+        read(document)
+    assert refused.value.reason == "bad_field"
+
+
+def test_a_number_of_thousands_of_digits_in_the_messages_is_only_text():
+    """Python refuses to read it again; the tokens are whole all the same."""
+    text = first_call().replace(b'"role":"user"', b'"role":"user","n":' + b"9" * 5000)
+    assert b"99999" in text
+    assert len(CallReader()(text)) == 1

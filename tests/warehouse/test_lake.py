@@ -169,3 +169,15 @@ def test_plain_duckdb_reads_the_views(night):
     command = [sys.executable, "-I", "-c", PLAIN, str(night.root / "catalog.sqlite"), f"{night.data_folder}/", *paths]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[('t2', 'v108', 1, 0.002)]"
+
+
+@pytest.mark.parametrize("lost", ["missing", "empty"])
+def test_a_lake_without_its_catalog_is_not_begun_anew(night, tmp_path, lost):
+    """Its runs and lineage would be forgotten, and the same traces trained again."""
+    shutil.copytree(night.root, tmp_path / "lake")
+    catalog = tmp_path / "lake" / "catalog.sqlite"
+    catalog.unlink()
+    if lost == "empty":
+        catalog.touch()
+    with pytest.raises(LakeError, match="backup"):
+        Lake.create(tmp_path / "lake")
