@@ -66,6 +66,12 @@ class ModelSettings(Settings):
         fields = [name for _, name, _, _ in string.Formatter().parse(pattern) if name is not None]
         if fields != ["step"]:
             raise ValueError(f"{pattern!r} has fields {fields}; expected {{step}} once, as in v{{step}}")
+        try:
+            pattern.format(step=1)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            raise ValueError(
+                f"{pattern!r} cannot be filled in ({error}); expected {{step}}, as in v{{step}}"
+            ) from error
         return pattern
 
     @model_validator(mode="after")

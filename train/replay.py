@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -55,7 +55,7 @@ class TrainSettings(Settings):
     short for a decay."""
     warmup_updates: int = Field(default=0, ge=0)
     """Updates over which the rate rises. Convention, untested."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """AdamW's decay of its two moments, which begin at 0 in every run. PyTorch's default."""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's weight decay, which pulls an adapter towards the base. Convention, untested: the 0.1 of the reference

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from schemas.errors import CheckpointError, UsageError
+from schemas.errors import CheckpointError, TrainingError, UsageError
 from schemas.progress import Progress
 from schemas.replay import REPLAYS
 from train.agreement import largest_reload_difference, open_policy
@@ -34,6 +34,7 @@ from train.registry import (
     weights_sha256,
 )
 from train.replay import TrainReport, TrainSettings
+from train.scoring import drift_figures, score_packs
 from train.sequences import SEQUENCE_COLUMNS, LoggedSequence, by_trace, sequences_from_table
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 LARGEST_RELOAD_DIFFERENCE = {"float32": 1e-3, "bfloat16": 1.0}
 """Nats a token above which an exported policy is not the one that was trained, by number type; rounding makes 2e-5 and
 0.5 (measured 2026-11-30)."""
+
+LARGEST_FINAL_MOVE = 1.0
+"""Mean absolute log ratio, in nats a token, beyond which a trained policy has diverged: more than three times what nine
+updates of the recorded example come to (0.28, measured 2026-11-30). Convention, untested."""
 
 NUM_RELOADED = 8
 """Sequences of the last batch that are scored again by plain transformers. Convention, untested."""
@@ -217,6 +222,7 @@ class Run:
         num_steps = sum(figures["moved"] for figures in history)
         version = folder = difference = None
         if num_steps:
+            self._require_near(loaded)
             version = name_of_new(self.lake, self.model, self.parent.optimizer_step + num_steps)
             folder = self.folder.resolve() / "policy"
             self._export(checkpoint, folder, version, num_steps)
@@ -254,6 +260,22 @@ class Run:
             "trained_at": self.now.isoformat(),
         }
         export_policy(checkpoint.folder, folder, base=self.model.base, replays=recorded, about=about)
+
+    def _require_near(self, loaded: Policy) -> None:
+        """Refuse a policy that the last steps have thrown far from what it was: no gate has seen it since."""
+        traces = self._read(self.plan.batches[-1])
+        figures = [
+            drift_figures(sequence, scores)
+            for pack, lists in score_packs(loaded, traces, token_budget=self.settings.token_budget)
+            for sequence, scores in zip(pack.sequences, lists, strict=True)
+        ]
+        moved = sum(one["mean_abs_log_ratio"] for one in figures) / len(figures)
+        if not moved <= LARGEST_FINAL_MOVE:
+            raise TrainingError(
+                f"run {self.run_id}: after its last update the policy stands {moved:.3g} nats a token from what wrote "
+                f"the last batch; expected at most {LARGEST_FINAL_MOVE:g}; no version was made: lower "
+                "train.learning_rate"
+            )
 
     def _reload(self, loaded: Policy, folder: Path) -> float:
         """How far the written version, as transformers and peft load it, is from what was trained, still in memory."""

@@ -286,3 +286,12 @@ def test_a_batch_of_one_trace_is_refused():
     """Its own reward would be its baseline."""
     with pytest.raises(ValidationError, match="batch_size"):
         TrainSettings(batch_size=1)
+
+
+def test_a_policy_that_its_last_update_threw_away_makes_no_version(root, tiny_folder):
+    """No gate sees the policy after its last step; a rate far too high is caught all the same."""
+    wild = night.SETTINGS.model_copy(update={"learning_rate": 1e4, "max_updates": 1})
+    with Lake.open(root / "lake") as lake:
+        with pytest.raises(TrainingError, match="learning_rate"):
+            night.replay(lake, root, tiny_folder, settings=wild)
+        assert [row.state for row in policies(lake)].count("candidate") == 0
