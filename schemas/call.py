@@ -19,7 +19,7 @@ CALLS = Table(
         Column("deployment", Kind.STRING, "The deployment whose settings give the log its meaning.", nullable=True),
         Column("model", Kind.STRING, "Model name in the response."),
         Column("policy_version", Kind.STRING, "The version that wrote it; null when unknown.", nullable=True),
-        Column("engine", Kind.STRING, "Serving engine.", nullable=True),
+        Column("engine", Kind.STRING, "Serving engine, where the log names it.", nullable=True),
         Column("engine_version", Kind.STRING, "Its version or fingerprint.", nullable=True),
         Column("log_format", Kind.STRING, "The adapter that read the line."),
         Column("streamed", Kind.BOOL, "Whether the response was put together from chunks."),
@@ -54,5 +54,29 @@ CALLS = Table(
         Column("line_sha256", Kind.STRING, "SHA-256 of its line."),
         Column("notes", Kind.STRINGS, "What was odd about it, as reason codes."),
         Column("ingested_at", Kind.TIME, "When it was committed.", "UTC"),
+        Column(
+            "logged_deployment",
+            Kind.STRING,
+            "The deployment that the line itself names; null when it names none.",
+            nullable=True,
+        ),
+        Column(
+            "span_id",
+            Kind.STRING,
+            "The tracing system's name of the call, by which scores may name it.",
+            nullable=True,
+        ),
+        Column(
+            "version_spans",
+            Kind.VERSION_SPANS,
+            "Which weights sampled which of `token_ids`, as the server says; null when it does not.",
+            nullable=True,
+        ),
+        Column(
+            "masked_positions",
+            Kind.INT32S,
+            "Positions in `token_ids` that are no action tokens: forced ones, and those behind a stop string.",
+            nullable=True,
+        ),
     ),
 )

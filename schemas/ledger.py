@@ -18,9 +18,19 @@ SOURCE_FILES = Table(
         Column("num_landed", Kind.INT64, "Lines that became calls or outcomes."),
         Column("num_duplicates", Kind.INT64, "Lines whose content had landed before, here or under another name."),
         Column("num_rejects", Kind.INT64, "Lines that could not become a call or an outcome."),
-        Column("num_blank", Kind.INT64, "Lines of white space only."),
+        Column(
+            "num_blank",
+            Kind.INT64,
+            "Lines with nothing to keep: white space, or a known record that holds no call and no score.",
+        ),
         Column("notes", Kind.STRINGS, "What was odd about the file as a whole, as reason codes."),
         Column("ingested_at", Kind.TIME, "When this version was committed.", "UTC"),
+        Column(
+            "redacted_json",
+            Kind.JSON,
+            "What was taken out of its texts before they were written: how many by kind, as a JSON object.",
+            nullable=True,
+        ),
     ),
 )
 
@@ -32,7 +42,9 @@ REJECTS = Table(
     (
         Column("uri", Kind.STRING, "The file."),
         Column("file_version", Kind.INT32, "The reading of the file in which the line was rejected."),
-        Column("byte_offset", Kind.INT64, "Where the line begins in the decompressed file.", "bytes"),
+        Column(
+            "byte_offset", Kind.INT64, "Where the line begins in the decompressed file; in Parquet, the row.", "bytes"
+        ),
         Column("num_bytes", Kind.INT64, "Length of the line without its newline.", "bytes"),
         Column("line_sha256", Kind.STRING, "SHA-256 of the line without its newline."),
         Column("reason", Kind.STRING, "Code from the closed list of reasons."),

@@ -38,7 +38,7 @@ TRACES = Table(
         Column(
             "logprob_exact",
             Kind.BOOL,
-            "Whether the numbers are the sampler's distribution exactly: support whole and kind known.",
+            "Whether the numbers of its own calls are the sampler's distribution exactly: support whole, kind known.",
         ),
         Column("temperature", Kind.FLOAT64, "Sampling temperature; null when unknown or mixed.", nullable=True),
         Column("top_p", Kind.FLOAT64, "Nucleus bound; null when unknown; the lowest of its calls.", nullable=True),
@@ -67,5 +67,11 @@ TRACES = Table(
         Column("top_token_ids", Kind.INT32_LISTS, "Logged top-K tokens; null when not logged.", nullable=True),
         Column("top_token_logprobs", Kind.FLOAT32_LISTS, "Their log-probabilities.", "nats", nullable=True),
         Column("ingested_at", Kind.TIME, "When this revision was committed.", "UTC"),
+        Column(
+            "meaning_sha256",
+            Kind.STRING,
+            "Hash of the [deployments] settings behind its meaning; under others it is put together again.",
+            nullable=True,
+        ),
     ),
 )

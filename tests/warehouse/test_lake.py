@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from schemas.columns import SCHEMA_VERSION
 from schemas.errors import LakeError, LakeMissingError, UsageError
 from schemas.tables import TABLES
 from schemas.upgrade import STEPS
@@ -145,9 +146,9 @@ def test_an_older_lake_is_upgraded_step_by_step(lake, monkeypatch):
             "erasures",
             [{"erasure_id": "e1", "user_hash": "u", "requested_at": CLOCK, "num_rows": 1, "tainted_policies": []}],
         )
-    monkeypatch.setattr(versions, "SCHEMA_VERSION", 3)
-    monkeypatch.setitem(STEPS, 2, ("alter table erasures add column ground varchar",))
-    monkeypatch.setitem(STEPS, 3, ("update erasures set ground = 'asked'",))
+    monkeypatch.setattr(versions, "SCHEMA_VERSION", SCHEMA_VERSION + 2)
+    monkeypatch.setitem(STEPS, SCHEMA_VERSION + 1, ("alter table erasures add column ground varchar",))
+    monkeypatch.setitem(STEPS, SCHEMA_VERSION + 2, ("update erasures set ground = 'asked'",))
     with pytest.raises(LakeError, match="Open it once for writing"):
         Lake.open(lake.root, read_only=True)
     with Lake.open(lake.root) as upgraded:
@@ -156,8 +157,10 @@ def test_an_older_lake_is_upgraded_step_by_step(lake, monkeypatch):
 
 def test_a_step_that_fails_leaves_the_older_lake(lake, monkeypatch):
     """An upgrade is one transaction."""
-    monkeypatch.setattr(versions, "SCHEMA_VERSION", 2)
-    monkeypatch.setitem(STEPS, 2, ("alter table erasures add column ground varchar", "select no_such_column"))
+    monkeypatch.setattr(versions, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setitem(
+        STEPS, SCHEMA_VERSION + 1, ("alter table erasures add column ground varchar", "select no_such_column")
+    )
     with pytest.raises(Exception, match="no_such_column"):
         Lake.open(lake.root)
     assert "ground" not in lake.read("erasures").column_names

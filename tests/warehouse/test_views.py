@@ -97,6 +97,125 @@ def test_an_event_that_leads_to_two_traces_scores_none(lake):
     assert rows(lake, "current_outcomes", "outcome_id", "trace_id") == [("o2", "t3")]
 
 
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SPELLINGS = (
+    TRACE.upper(),
+    "0af76519-16cd-43dd-8448-eb211c80319c",
+    f"tr-{TRACE}",
+    "CvdlGRbNQ92ESOshHIAxnA==",
+    f"0x{TRACE}",
+)
+
+
+def joined(lake, *columns):
+    """Where each outcome leads."""
+    return rows(lake, "joined_outcomes", "outcome_id", *columns)
+
+
+@pytest.mark.parametrize("logged", [TRACE, *SPELLINGS])
+def test_a_trace_id_joins_in_every_spelling(lake, logged):
+    """And the trace keeps the one of the log."""
+    write(
+        lake,
+        traces=[trace(logged, [-1.0])],
+        outcomes=[outcome(f"o{n}", name, 1.0) for n, name in enumerate((TRACE, *SPELLINGS))],
+    )
+    assert joined(lake, "trace_id", "num_traces") == [(f"o{n}", logged, 1) for n in range(6)]
+
+
+def test_a_trace_id_that_is_written_alike_is_no_conflict(lake):
+    """Two traces of one id in two spellings are told apart by the spelling; a third spelling is of either."""
+    write(
+        lake,
+        traces=[trace(TRACE, [-1.0]), trace(TRACE.upper(), [-2.0])],
+        outcomes=[outcome("o1", TRACE, 1.0), outcome("o2", TRACE.upper(), 1.0), outcome("o3", f"tr-{TRACE}", 1.0)],
+    )
+    assert joined(lake, "trace_id", "num_traces") == [("o1", TRACE, 1), ("o2", TRACE.upper(), 1), ("o3", None, 2)]
+
+
+@pytest.mark.parametrize("stated", ["b7ad6b7169203331", "0xb7ad6b7169203331", "B7AD6B7169203331", "t61rcWkgMzE="])
+def test_a_span_id_is_a_name_of_its_call(lake, stated):
+    """In every spelling; our own call id is another name."""
+    write(
+        lake,
+        calls=[call("c1", "t1", span_id="b7ad6b7169203331"), call("c2", "t2")],
+        outcomes=[outcome("o1", None, 1.0, call_id=stated), outcome("o2", None, 1.0, call_id="c2")],
+    )
+    assert joined(lake, "trace_id", "key_kind") == [("o1", "t1", "call"), ("o2", "t2", "call")]
+
+
+def test_a_session_or_an_ask_joins_while_it_has_one_trace(lake):
+    """s1 and a1 have one, s2 and a2 have two: of those nothing is attached."""
+    keys = [("t1", "s1", "a1"), ("t2", "s2", "a2"), ("t3", "s2", "a2")]
+    write(
+        lake,
+        traces=[trace(name, [-1.0], session_id=session, ask_id=ask) for name, session, ask in keys],
+        outcomes=[
+            outcome("o1", None, 1.0, session_id="s1"),
+            outcome("o2", None, 1.0, business_key="a1"),
+            outcome("o3", None, 1.0, session_id="s2"),
+            outcome("o4", None, 1.0, business_key="a2"),
+            outcome("o5", None, 1.0, session_id="s2", business_key="a1"),
+            outcome("o6", None, 1.0, session_id="s9"),
+        ],
+    )
+    assert joined(lake, "trace_id", "key_kind", "num_traces") == [
+        ("o1", "t1", "session", 1),
+        ("o2", "t1", "ask", 1),
+        ("o3", None, "session", 2),
+        ("o4", None, "ask", 2),
+        ("o5", "t1", "ask", 1),
+        ("o6", None, None, 0),
+    ]
+    assert rows(lake, "shared_keys", "kind", "key", "trace_id") == [
+        ("ask", "a2", "t2"),
+        ("ask", "a2", "t3"),
+        ("session", "s2", "t2"),
+        ("session", "s2", "t3"),
+    ]
+    assert rows(lake, "current_outcomes", "trace_id") == [("t1",)]
+
+
+def test_a_score_of_a_trace_that_is_not_here_waits_and_never_goes_to_another_of_its_ask(lake):
+    """A lost trace's score is not its neighbour's; a call or response that it names is as precise as its trace."""
+    write(
+        lake,
+        calls=[call("c1", "t1", response_id="r1")],
+        traces=[trace("t1", [-1.0], ask_id="a1", session_id="s1")],
+        outcomes=[
+            outcome("o1", "lost", 1.0, business_key="a1", session_id="s1"),
+            outcome("o2", "elsewhere", 1.0, response_id="r1"),
+            outcome("o3", "t1", 1.0, response_id="unheard of"),
+        ],
+    )
+    assert joined(lake, "trace_id", "key_kind", "num_traces") == [
+        ("o1", "lost", None, 0),
+        ("o2", "t1", "response", 1),
+        ("o3", "t1", "exact", 1),
+    ]
+
+
+def test_a_key_that_only_an_earlier_revision_had_joins_nothing(lake):
+    """The current revision of t1 is of another ask."""
+    write(
+        lake,
+        traces=[trace("t1", [-1.0], ask_id="a1"), trace("t1", [-1.0], ask_id="a2", trace_revision=1)],
+        outcomes=[outcome("o1", None, 1.0, business_key="a1"), outcome("o2", None, 1.0, business_key="a2")],
+    )
+    assert joined(lake, "trace_id") == [("o1", None), ("o2", "t1")]
+
+
+def test_names_of_traces_and_of_outcomes_meet_in_one_spelling(lake):
+    """Each once, whoever has it; only the exact name is as it was written."""
+    write(lake, traces=[trace(f"tr-{TRACE}", [-1.0])], outcomes=[outcome("o1", TRACE.upper(), 1.0)])
+    assert rows(lake, "key_spellings", "kind", "key", "trace_id", "outcome_id") == [
+        ("exact", TRACE.upper(), None, "o1"),
+        ("exact", f"tr-{TRACE}", f"tr-{TRACE}", None),
+        ("trace", TRACE, f"tr-{TRACE}", None),
+        ("trace", TRACE, None, "o1"),
+    ]
+
+
 def test_a_vanished_score_is_a_revision_to_none(lake):
     """The latest event has no value, and that is the word that counts."""
     write(lake, outcomes=[outcome("o1", "t1", 1.0), outcome("o2", "t1", None, event_time=hours_before(1))])

@@ -10,5 +10,6 @@ from outcomes
 where trace_id is null
     and call_id is null
     and response_id is null
+    and session_id is null
     and business_key is null
 order by outcome_id

@@ -7,6 +7,7 @@
 --   file_version    its latest version
 --   bytes_read      decompressed bytes that are settled
 --   content_sha256  SHA-256 of those bytes
+--   size_on_disk    bytes of the file as stored, when it was read
 --   tail_sha256     SHA-256 of the cut last line that was rejected after them; null when there was none
 with readings as (
     select
@@ -14,6 +15,7 @@ with readings as (
         source_files.file_version,
         source_files.bytes_read,
         source_files.content_sha256,
+        source_files.size_on_disk,
     from source_files
     semi join wanted on wanted.uri = source_files.uri
     qualify row_number() over (
@@ -26,11 +28,12 @@ select
     readings.file_version,
     readings.bytes_read,
     readings.content_sha256,
+    readings.size_on_disk,
     max(tails.line_sha256) as tail_sha256,
 from readings
 left join rejects as tails
     on tails.uri = readings.uri
     and tails.file_version = readings.file_version
-    and tails.byte_offset = readings.bytes_read
-    and tails.reason = 'truncated_tail'
+    and tails.byte_offset >= readings.bytes_read
+    and tails.reason in ('truncated_tail', 'damaged_bytes')
 group by all

@@ -4,7 +4,7 @@
 --   judged (reward, reasons)   report/judged
 -- Columns:
 --   num_traces     traces judged
---   num_refused    outcomes that conflict or lie out of range
+--   num_refused    outcomes that conflict, lie out of range, may be of other traces or are older than the trace
 --   num_immature   an outcome that may still be revised
 --   num_mature     a reward that may be trained on
 --   num_pending    no outcome yet, and the maturity window is open
@@ -12,7 +12,10 @@
 with placed as (
     select
         case
-            when list_has_any(reasons, ['conflicting_outcomes', 'reward_out_of_range']) then 'refused'
+            when list_has_any(
+                reasons,
+                ['conflicting_outcomes', 'reward_out_of_range', 'ambiguous_join', 'score_precedes_trace']
+            ) then 'refused'
             when list_contains(reasons, 'reward_immature') then 'immature'
             when reward is not null then 'mature'
             when list_contains(reasons, 'reward_pending') then 'pending'

@@ -38,25 +38,27 @@ select
     any_value(deployment) as deployment,
     any_value(engine) as engine,
     case
-        when count(policy_version_min) = count(*)
-            and min(policy_version_min) = max(policy_version_min)
-            and min(policy_version_max) = max(policy_version_max)
-            and min(policy_version_min) = max(policy_version_max)
-            then min(policy_version_min)
+        when count(policy_version_min) filter (where is_used) = count(*) filter (where is_used)
+            and min(policy_version_min) filter (where is_used) = max(policy_version_max) filter (where is_used)
+            and min(policy_version_max) filter (where is_used) = max(policy_version_min) filter (where is_used)
+            then min(policy_version_min) filter (where is_used)
     end as behavior_version,
     min_by(policy_version_min, sequence_index) as policy_version_min,
-    max_by(policy_version_max, sequence_index) as policy_version_max,
-    case when min(logprob_kind) = max(logprob_kind) then min(logprob_kind) end as logprob_kind,
-    bool_and(logprob_exact) as logprob_exact,
+    max_by(policy_version_max, sequence_index) filter (where is_used) as policy_version_max,
+    case
+        when min(logprob_kind) filter (where is_used) = max(logprob_kind) filter (where is_used)
+            then min(logprob_kind) filter (where is_used)
+    end as logprob_kind,
+    bool_and(logprob_exact) filter (where is_used) as logprob_exact,
     case
         when count(temperature) = count(*) and min(temperature) = max(temperature) then min(temperature)
     end as temperature,
     min(top_p) as top_p,
-    max_by(finish_reason, sequence_index) as finish_reason,
-    bool_or(truncated) as truncated,
+    max_by(finish_reason, sequence_index) filter (where is_used) as finish_reason,
+    bool_or(truncated) filter (where is_used) as truncated,
     any_value(faults) as faults,
     any_value(split) as split,
     min(started_at) as started_at,
     max(ended_at) as ended_at,
-from current_traces
+from (select *, branch_kind <> 'abandoned' as is_used from current_traces)
 group by trace_id, trace_revision
