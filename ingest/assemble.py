@@ -1,4 +1,4 @@
-"""Calls to traces, across files and nights: only traces with new calls are read and written again."""
+"""Calls to traces, across files and nights: only traces with new calls or other settings are read and written again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.columns import packed_rows
-from ingest.meaning import Deployment
+from ingest.meaning import Deployment, Interpreter
+from ingest.meant import CallRow
 from ingest.settings import LogSettings
-from ingest.trace_rows import CallRow, Trace, TraceBuilder, rows_to_table
+from ingest.trace_rows import Trace, TraceBuilder, rows_to_table
 from schemas.progress import Progress, silent
 from warehouse.lake import Lake
 from warehouse.transaction import Transaction
 
 _PACKED = ("prompt_token_ids", "token_ids", "token_logprobs")
+_NAMED = ("logged_deployment", "deployment", "model")
 _CALL_TOKENS = 64
 """What a call weighs beside its tokens when traces are grouped, in tokens. Convention, untested."""
 
@@ -48,12 +50,14 @@ def assemble(
     now: datetime,
     progress: Progress = silent,
 ) -> AssembleReport:
-    """Put the calls of every trace together that has calls its current revision does not know.
+    """Put the calls of every trace together whose current revision does not know all of them, or not their settings.
 
-    A trace that was put together before gets a higher revision; the one before stays as it was.
+    The calls are read as they were logged, under the settings of now. A trace that was put together before gets a
+    higher revision, where a call came late or where the settings of its own deployment give other meaning now; the
+    revision before stays as it was. A trace of a lake that did not record the settings is put together once more.
     """
-    stale = lake.query("ingest/stale_traces").to_pylist()
     builder = TraceBuilder(deployments, settings, now)
+    stale = _stale(lake, builder.interpreter)
     totals: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     notes: Counter[str] = Counter()
@@ -81,6 +85,21 @@ def assemble(
     )
 
 
+def _stale(lake: Lake, interpreter: Interpreter) -> list[dict[str, Any]]:
+    """The traces that are to be put together; no token is read to find them."""
+    named = lake.query("ingest/deployments_of_calls").to_pylist()
+    meanings = pa.table(
+        {
+            **{name: pa.array([row[name] for row in named], pa.string()) for name in _NAMED},
+            "settings_sha256": pa.array(
+                [interpreter.settings_sha256(*(row[name] for name in _NAMED)) for row in named], pa.string()
+            ),
+        }
+    )
+    stale: list[dict[str, Any]] = lake.query("ingest/stale_traces", {"meanings": meanings}).to_pylist()
+    return stale
+
+
 def _groups(stale: Sequence[Mapping[str, Any]], most_tokens: int) -> Iterator[list[Mapping[str, Any]]]:
     """Traces in order of time, in groups of at most so many tokens or one trace."""
     group: list[Mapping[str, Any]] = []
@@ -97,7 +116,7 @@ def _groups(stale: Sequence[Mapping[str, Any]], most_tokens: int) -> Iterator[li
 
 
 def _build(transaction: Transaction, builder: TraceBuilder, group: Sequence[Mapping[str, Any]]) -> list[Trace]:
-    """The traces of a group that still have new calls now that the lake is locked."""
+    """The traces of a group that are still to be put together now that the lake is locked."""
     wanted = pa.table({"trace_id": [trace["trace_id"] for trace in group]})
     known = {
         row["trace_id"]: row for row in transaction.query("ingest/trace_revisions", {"wanted": wanted}).to_pylist()
@@ -114,13 +133,17 @@ def _build(transaction: Transaction, builder: TraceBuilder, group: Sequence[Mapp
     for trace in group:
         trace_id = trace["trace_id"]
         before = known.get(trace_id)
-        if before is not None and before["num_calls"] == len(calls[trace_id]):
+        if before is not None and _is_current(before, builder, calls[trace_id]):
             continue
         if before is None:
             built.append(builder.build(trace_id, 0, calls[trace_id]))
         else:
             built.append(builder.build(trace_id, before["trace_revision"] + 1, calls[trace_id], before["split"]))
     return built
+
+
+def _is_current(before: Mapping[str, Any], builder: TraceBuilder, calls: Sequence[CallRow]) -> bool:
+    return bool(before["num_calls"] == len(calls) and before["meaning_sha256"] == builder.meaning_sha256(calls))
 
 
 def _calls(rows: pa.Table) -> dict[str, list[CallRow]]:

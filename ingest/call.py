@@ -6,12 +6,22 @@ import hashlib
 import json
 import struct
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from schemas.errors import LineError
+
 _NONE = b"\xff" * 8
+
+
+class WeightSpan(NamedTuple):
+    """Which weights sampled the tokens from `start` to `end` of a reply, as the server names them."""
+
+    version: str
+    start: int
+    end: int
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -22,10 +32,12 @@ class Call(msgspec.Struct, kw_only=True):
     `notes` are reason codes of what only the adapter can see.
     """
 
-    trace_id: str
     model: str
     log_format: str
-    started_at: datetime
+    trace_id: str = ""
+    """Empty when the line does not say; `named` fills it in."""
+    started_at: datetime | None = None
+    """None when the line has no time."""
     ended_at: datetime | None = None
     call_index: int | None = None
     response_id: str | None = None
@@ -37,13 +49,18 @@ class Call(msgspec.Struct, kw_only=True):
     deployment: str | None = None
     engine: str | None = None
     engine_version: str | None = None
-    weight_version: str | None = None
+    span_id: str | None = None
+    weight_spans: tuple[WeightSpan, ...] = ()
     streamed: bool = False
     choice_index: int = 0
     num_choices: int = 1
     prompt_token_ids: bytes | None = None
     token_ids: bytes | None = None
     token_logprobs: bytes | None = None
+    logprob_kind: str | None = None
+    """raw, temperature or processed where the very field says it; most logs cannot."""
+    masked_positions: tuple[int, ...] = ()
+    """Positions in `token_ids` that were forced, or that lie wholly behind a stop string: no action tokens."""
     top_token_ids: list[list[int]] | None = None
     top_token_logprobs: list[list[float]] | None = None
     sampling: dict[str, Any] = {}
@@ -70,6 +87,39 @@ def pack_logprobs(logprobs: list[float]) -> bytes:
             return np.array(logprobs).astype("<f4").tobytes()
 
 
+def whole(version: str | int | None, num_tokens: int) -> tuple[WeightSpan, ...]:
+    """One version for all tokens of a reply; nothing where the server names none."""
+    return () if version is None or version == "" else (WeightSpan(str(version), 0, num_tokens),)
+
+
+def named(call: Call, line_sha256: str) -> Call:
+    """The call with a trace id: its own, else the id of its response, else the hash of its line.
+
+    A line that names no trace is a trace of one call; it says so in its notes, as does one that has no time.
+    """
+    if call.started_at is None and call.ended_at is None:
+        call.notes = (*call.notes, "time_of_reading")
+    if not call.trace_id:
+        call.trace_id = call.response_id or f"line-{line_sha256[:32]}"
+        call.notes = (*call.notes, "trace_id_from_response" if call.response_id else "trace_id_from_line")
+    return call
+
+
+_SMALL = ("call_index", "choice_index", "num_choices", "num_prompt_tokens", "num_completion_tokens")
+_LARGEST = 2**31 - 1
+
+
+def refuse_wide(call: Call) -> None:
+    """Raise LineError (`bad_field`) for a count or position that no column of 32 bits can hold."""
+    for name in _SMALL:
+        value = getattr(call, name)
+        if value is not None and not -_LARGEST <= value <= _LARGEST:
+            raise LineError("bad_field", f"{name} is {value}; expected a number of 32 bits: mend the writer")
+    for span in call.weight_spans:
+        if not (0 <= span.start <= _LARGEST and 0 <= span.end <= _LARGEST):
+            raise LineError("bad_field", f"weights of the tokens {span.start} to {span.end}; expected positions")
+
+
 def identity(call: Call) -> str:
     """The `call_id`: a hash of what the server returned, equal for each delivery of the same call.
 
@@ -89,6 +139,8 @@ def identity(call: Call) -> str:
         parts.append(_text(call.reply_text))
     if call.response_id is None:
         parts += [_text(call.model), _text(str(call.created)), _canonical(call.messages_json)]
+        if call.span_id is not None:  # two calls of one request are two spans
+            parts.append(_text(call.span_id))
     framed = b"".join(_NONE if part is None else len(part).to_bytes(8, "little") + part for part in parts)
     return hashlib.sha256(framed).hexdigest()[:32]
 

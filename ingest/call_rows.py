@@ -1,4 +1,4 @@
-"""Log lines as rows of `calls`."""
+"""Lines of logs as rows: calls with their meaning, and the scores that some logs hold beside them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from ingest.call import Call, identity
+from ingest.call import Call, identity, named, refuse_wide
 from ingest.columns import list_column
 from ingest.faults import judge
-from ingest.formats.detect import CallReader
-from ingest.meaning import Deployment, Interpreter, Meaning
-from ingest.redact import hash_user
+from ingest.formats.detect import RecordReader, all_formats, format_named
+from ingest.formats.outcome_csv import CsvReader
+from ingest.meaning import Interpreter, Meaning
+from ingest.outcome import Outcome
+from ingest.outcome_rows import outcome_rows
+from ingest.reading import Reading
+from ingest.redact import Redactor, hash_user
 from schemas.tables import table
 
 if TYPE_CHECKING:
-    from ingest.land import Placed
+    from ingest.batch import Placed
     from ingest.lines import Line
 
 _SCHEMA = table("calls").schema
@@ -32,6 +36,7 @@ _AS_LOGGED = (
     "session_id",
     "workload",
     "model",
+    "engine",
     "engine_version",
     "log_format",
     "streamed",
@@ -45,10 +50,10 @@ _AS_LOGGED = (
     "num_completion_tokens",
     "messages_json",
     "reply_text",
-    "started_at",
+    "span_id",
     "ended_at",
 )
-_AS_MEANT = ("deployment", "policy_version", "engine", "logprob_kind", "temperature", "top_p", "top_k")
+_AS_MEANT = ("deployment", "policy_version", "logprob_kind", "temperature", "top_p", "top_k")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,47 +65,107 @@ class ReadCall:
     meaning: Meaning
     codes: tuple[str, ...]
 
+    table = "calls"
 
-class CallSource:
-    """Reads lines of serving logs, whatever their format."""
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of its packed tokens and numbers, and of its texts in characters."""
+        call = self.call
+        parts = (call.prompt_token_ids, call.token_ids, call.token_logprobs, call.messages_json, call.reply_text)
+        return sum(len(part) for part in parts if part is not None)
 
-    content_kind = "calls"
-    known_query = "ingest/known_calls"
 
-    def __init__(self, deployments: Mapping[str, Deployment], salt: bytes = b"") -> None:
-        self._interpret = Interpreter(deployments)
+@dataclass(frozen=True, slots=True)
+class ReadOutcome:
+    """A score event and its identity, which is that of what was sent, whatever is redacted of it."""
+
+    item_id: str
+    outcome: Outcome
+
+    table = "outcomes"
+    num_bytes = 0
+
+
+class LogSource:
+    """Reads lines of serving logs, tracing exports and score files, whatever their format.
+
+    Lines are read in one thread and rows made in another, so each has a redactor of its own.
+    """
+
+    def __init__(self, reading: Reading, salt: bytes = b"") -> None:
+        settings = reading.settings
+        self.content_kind = reading.content_kind
+        self._interpret = Interpreter(reading.deployments)
         self._salt = salt
-        self._read = CallReader()
+        self._formats = all_formats(settings.words, settings.webhooks)
+        self._only = None if settings.format is None else format_named(settings.format, self._formats)
+        self._csv = CsvReader(settings.csv, settings.words)
+        self._is_first = True
+        self._decode = RecordReader(self._only, self._formats)
+        self._redactor = Redactor(settings.redact, salt)
 
-    def begin(self, head: bytes) -> None:  # noqa: ARG002 - a log has no header
-        """Forget the format of the file before."""
-        self._read = CallReader()
+    def begin(self, head: bytes) -> None:
+        """Forget the file before, and learn the form of this one from the part that was read before, if any."""
+        self._decode = RecordReader(self._only, self._formats)
+        self._csv.begin(head)
+        self._is_first = not head.strip()
 
-    def read(self, line: Line) -> tuple[ReadCall, ...]:
-        """The calls of one line, one a choice."""
-        return tuple(self._with_meaning(call) for call in self._read(line.text))
+    def read(self, line: Line) -> tuple[ReadCall | ReadOutcome, ...] | None:
+        """What one line holds: calls, one a choice, and scores; None for the header of a CSV file."""
+        is_first, self._is_first = self._is_first, False
+        if self._csv.has_header or (is_first and self._csv.is_header(line.text)):
+            scores = self._csv.read(line)
+            return None if scores is None else tuple(ReadOutcome(score.item_id, score) for score in scores)
+        return tuple(self._item(record, line) for record in self._decode(line.text))
 
-    def _with_meaning(self, call: Call) -> ReadCall:
+    def _item(self, record: Call | Outcome, line: Line) -> ReadCall | ReadOutcome:
+        if isinstance(record, Outcome):
+            return ReadOutcome(record.item_id, record)
+        is_named = record.trace_id and (record.started_at or record.ended_at)
+        call = record if is_named else named(record, line.sha256)
+        refuse_wide(call)
         meaning = self._interpret(call)
         return ReadCall(identity(call), call, meaning, judge(call, meaning))
 
-    def rows(self, landed: Sequence[Placed], now: datetime) -> pa.Table:
-        """The calls as columns of `calls`."""
+    def rows(self, landed: Sequence[Placed], now: datetime) -> dict[str, pa.Table]:
+        """The rows of each table, redacted."""
+        calls = [placed for placed in landed if placed.item.table == "calls"]
+        scores = [placed for placed in landed if placed.item.table == "outcomes"]
+        return {"calls": self._call_rows(calls, now), "outcomes": outcome_rows(scores, self._redactor, now)}
+
+    def take_redacted(self) -> dict[str, int]:
+        """How much was taken out of the rows since it was last asked, by kind."""
+        return self._redactor.take_counts()
+
+    def _call_rows(self, landed: Sequence[Placed], now: datetime) -> pa.Table:
         items: list[ReadCall] = [placed.item for placed in landed]
+        redacted = [self._redactor.call(item.call) for item in items]
         columns: dict[str, Any] = {
             name: list_column([getattr(item.call, name) for item in items], kind) for name, kind in _PACKED.items()
         }
         columns |= {name: [getattr(item.call, name) for item in items] for name in _AS_LOGGED}
         columns |= {name: [getattr(item.meaning, name) for item in items] for name in _AS_MEANT}
         columns["call_id"] = [item.item_id for item in items]
+        columns["logged_deployment"] = [item.call.deployment for item in items]
         columns["user_hash"] = [hash_user(self._salt, item.call.user) for item in items]
-        columns["sampling_json"] = [_json(item.call.sampling) for item in items]
-        columns["notes"] = [item.codes for item in items]
+        columns["sampling_json"] = [
+            self._redactor.json_text(_json(item.call.sampling), numbers="keep") for item in items
+        ]
+        columns["version_spans"] = [_version_spans(item.call) for item in items]
+        columns["masked_positions"] = [item.call.masked_positions or None for item in items]
+        columns["started_at"] = [item.call.started_at or item.call.ended_at or now for item in items]
+        columns["notes"] = [sorted({*item.codes, *more}) for item, more in zip(items, redacted, strict=True)]
         columns["uri"] = [placed.uri for placed in landed]
         columns["byte_offset"] = [placed.byte_offset for placed in landed]
         columns["line_sha256"] = [placed.line_sha256 for placed in landed]
         columns["ingested_at"] = [now] * len(items)
         return pa.table({name: pa.array(values, _SCHEMA.field(name).type) for name, values in columns.items()})
+
+
+def _version_spans(call: Call) -> list[dict[str, Any]] | None:
+    if not call.weight_spans:
+        return None
+    return [{"policy_version": span.version, "start": span.start, "end": span.end} for span in call.weight_spans]
 
 
 def _json(sampling: Mapping[str, Any]) -> str:

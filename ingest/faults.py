@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -34,22 +37,99 @@ cannot be used. The other faults of a call leave its mask alone: they say what t
 
 _FEW = 4 * 128
 
-_GRAMMARS = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+_GRAMMARS = (
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "structural_tag",
+    "grammar",
+)
 _PENALTIES = ("presence_penalty", "frequency_penalty", "logit_bias")
+_TRUNCATIONS = ("bad_words", "allowed_token_ids", "min_tokens", "min_new_tokens")
+_SAYS_KIND = {"raw": "field_says_raw", "temperature": "field_says_temperature", "processed": "field_says_processed"}
+"""The kind that the very field of the log-probabilities says, kept as a note: it is a fact of the log."""
+FIELD_KINDS = {code: kind for kind, code in _SAYS_KIND.items()}
+_LOG_SAYS = {
+    "truncated_support": "log_says_truncated",
+    "penalised_sampling": "log_says_penalised",
+    "greedy_sampling": "log_says_greedy",
+}
+"""Codes that an adapter may give for parameters of its own server, though other parameters leave them to the settings:
+kept as notes, for they are facts of the log."""
+
+SETTINGS_CODES = frozenset(
+    {
+        "best_of_n",
+        "greedy_sampling",
+        "ids_out_of_vocab",
+        "logprob_kind_mismatch",
+        "logprob_kind_unknown",
+        "penalised_sampling",
+        "sampling_params_unknown",
+        "truncated_support",
+        "version_unknown",
+    }
+)
+"""Codes that other settings may give or take away; all others are facts of the log."""
 
 
 def judge(call: Call, meaning: Meaning) -> tuple[str, ...]:
     """All codes that apply to a call: the adapter's notes, and every rule below. Sorted, each once."""
-    codes = {
-        *call.notes,
-        *_structure(call, meaning),
-        *_numbers(call),
-        *_sampling(call, meaning),
-        *_origin(call, meaning),
-    }
+    codes = {*call.notes, *_structure(call), *_numbers(call)}
+    codes.update(_LOG_SAYS[note] for note in call.notes if note in _LOG_SAYS)
+    if call.logprob_kind in _SAYS_KIND:
+        codes.add(_SAYS_KIND[call.logprob_kind])
+    if len({span.version for span in call.weight_spans}) > 1:
+        codes.add("version_ambiguous")
+    if _has_grammar(call.sampling):
+        codes.add("grammar_constrained")
     if call.finish_reason == "length":
         codes.add("finish_by_length")
-    return tuple(sorted(codes))
+    return judge_again(codes, drawn_of(call), (call.prompt_token_ids, call.token_ids), meaning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What of a call the settings give a meaning to: how it was drawn, and whether it has numbers."""
+
+    sampling: Mapping[str, Any]
+    choice_index: int
+    num_choices: int
+    has_logprobs: bool
+
+
+def drawn_of(call: Call) -> Drawn:
+    """The same of a call that is just being read."""
+    return Drawn(
+        sampling=call.sampling,
+        choice_index=call.choice_index,
+        num_choices=call.num_choices,
+        has_logprobs=call.token_logprobs is not None,
+    )
+
+
+def judge_again(codes: Iterable[str], drawn: Drawn, ids: Iterable[bytes | None], meaning: Meaning) -> tuple[str, ...]:
+    """The codes of a call that was judged under any settings, under these: sorted, each once.
+
+    Facts of the log stay; what other settings gave or took away is judged anew. `ids` are its packed token lists.
+    """
+    logged = set(codes) - SETTINGS_CODES
+    judged = {*logged, *_sampling(drawn.sampling, meaning), *_origin(logged, drawn, meaning)}
+    judged.update(code for code, note in _LOG_SAYS.items() if note in logged)
+    if is_foreign(ids, meaning):
+        judged.add("ids_out_of_vocab")
+    return tuple(sorted(judged))
+
+
+def is_foreign(ids: Iterable[bytes | None], meaning: Meaning) -> bool:
+    """Whether one of the packed ids lies outside the vocabulary, where its size is stated."""
+    limit = meaning.vocabulary_size
+    return limit is not None and any(packed and _greatest_id(packed) >= limit for packed in ids)
 
 
 def trace_faults(codes: tuple[str, ...]) -> set[str]:
@@ -62,7 +142,7 @@ def masking_fault(codes: tuple[str, ...]) -> str | None:
     return next((code for code in MASKING if code in codes), None)
 
 
-def _structure(call: Call, meaning: Meaning) -> set[str]:
+def _structure(call: Call) -> set[str]:
     codes = set()
     if call.prompt_token_ids is None:
         codes.add("no_prompt_ids")
@@ -70,12 +150,6 @@ def _structure(call: Call, meaning: Meaning) -> set[str]:
         codes.add("no_token_ids")
     elif _counts_differ(call):
         codes.add("len_mismatch")
-    if meaning.vocabulary_size is not None:
-        for packed in (call.prompt_token_ids, call.token_ids):
-            if packed and _greatest_id(packed) >= meaning.vocabulary_size:
-                codes.add("ids_out_of_vocab")
-    if call.num_choices > 1:
-        codes.add("best_of_n")
     return codes
 
 
@@ -90,7 +164,7 @@ def _counts_differ(call: Call) -> bool:
 def _numbers(call: Call) -> set[str]:
     if call.token_logprobs is None:
         return {"no_behavior_logprobs"}
-    least, greatest, is_finite = _extremes(call.token_logprobs)
+    least, greatest, is_finite = _extremes(_unmasked(call.token_logprobs, call.masked_positions))
     codes = set()
     if not is_finite and "no_behavior_logprobs" not in call.notes:  # there, a missing number stands as NaN
         codes.add("nonfinite_logprob")
@@ -99,6 +173,16 @@ def _numbers(call: Call) -> set[str]:
     if least <= SENTINEL:
         codes.add("sentinel_logprob")
     return codes
+
+
+def _unmasked(packed: bytes, masked: Sequence[int]) -> bytes:
+    """The numbers that count: a token that was forced may have any, or none."""
+    if not masked:
+        return packed
+    values = np.frombuffer(packed, dtype="<f4")
+    counts = np.ones(values.size, dtype=np.bool_)
+    counts[[position for position in masked if 0 <= position < values.size]] = False
+    return values[counts].tobytes()
 
 
 def _extremes(packed: bytes) -> tuple[float, float, bool]:
@@ -114,19 +198,43 @@ def _extremes(packed: bytes) -> tuple[float, float, bool]:
     return float(finite.min()), float(finite.max()), finite.size == values.size
 
 
-def _sampling(call: Call, meaning: Meaning) -> set[str]:
+def _origin(logged: Set[str], drawn: Drawn, meaning: Meaning) -> set[str]:
+    """What the settings say of who wrote a call, and of which of its choices was served."""
+    codes = set()
+    if _is_selected(drawn, meaning):
+        codes.add("best_of_n")
+    if meaning.policy_version is None and "version_ambiguous" not in logged:
+        codes.add("version_unknown")
+    if not drawn.has_logprobs:
+        return codes
+    if meaning.logprob_kind == "unknown":
+        codes.add("logprob_kind_unknown")
+    elif meaning.logprob_kind == "raw" and meaning.temperature not in (None, 1.0) and not _is_greedy(meaning):
+        codes.add("logprob_kind_mismatch")
+    return codes
+
+
+def _is_selected(drawn: Drawn, meaning: Meaning) -> bool:
+    """Whether something that nobody logged may have chosen the call among several choices."""
+    hidden = drawn.sampling.get("best_of")
+    if isinstance(hidden, int) and hidden > drawn.num_choices:  # the server drew more and returned the likeliest
+        return True
+    if drawn.num_choices <= 1 or meaning.choice_selection == "random":
+        return False
+    return meaning.choice_selection == "unknown" or drawn.choice_index != 0
+
+
+def _sampling(sampling: Mapping[str, Any], meaning: Meaning) -> set[str]:
     codes = set()
     parameters = (meaning.temperature, meaning.top_p, meaning.top_k, meaning.min_p, meaning.repetition_penalty)
     if None in parameters:
         codes.add("sampling_params_unknown")
     if _is_greedy(meaning):
         codes.add("greedy_sampling")
-    if _is_truncated(call, meaning):
+    if _is_truncated(sampling, meaning):
         codes.add("truncated_support")
-    if meaning.repetition_penalty not in (None, 1.0) or any(call.sampling.get(name) for name in _PENALTIES):
+    if meaning.repetition_penalty not in (None, 1.0) or any(sampling.get(name) for name in _PENALTIES):
         codes.add("penalised_sampling")
-    if _has_grammar(call):
-        codes.add("grammar_constrained")
     return codes
 
 
@@ -134,38 +242,26 @@ def _is_greedy(meaning: Meaning) -> bool:
     return meaning.temperature is not None and meaning.temperature < GREEDY_TEMPERATURE
 
 
-def _is_truncated(call: Call, meaning: Meaning) -> bool:
+def _is_truncated(sampling: Mapping[str, Any], meaning: Meaning) -> bool:
     return (
         (meaning.top_p is not None and meaning.top_p < 1.0)
         or (meaning.top_k is not None and meaning.top_k > 0)
         or bool(meaning.min_p)
-        or any(call.sampling.get(name) for name in ("bad_words", "allowed_token_ids", "min_tokens"))
+        or sampling.get("typical_p") not in (None, 1)
+        or any(sampling.get(name) for name in _TRUNCATIONS)
     )
 
 
-def _has_grammar(call: Call) -> bool:
+def _has_grammar(sampling: Mapping[str, Any]) -> bool:
     """Whether a schema or a forced tool call restricted the tokens; even raw numbers are under it. docs/formats.md."""
-    form = call.sampling.get("response_format")
-    choice = call.sampling.get("tool_choice")
+    form = sampling.get("response_format")
+    choice = sampling.get("tool_choice")
     return (
-        any(call.sampling.get(name) for name in _GRAMMARS)
+        any(sampling.get(name) for name in _GRAMMARS)
         or (isinstance(form, dict) and form.get("type") not in (None, "text"))
         or choice == "required"
         or isinstance(choice, dict)
     )
-
-
-def _origin(call: Call, meaning: Meaning) -> set[str]:
-    codes = set()
-    if meaning.policy_version is None and "version_ambiguous" not in call.notes:
-        codes.add("version_unknown")
-    if call.token_logprobs is None:
-        return codes
-    if meaning.logprob_kind == "unknown":
-        codes.add("logprob_kind_unknown")
-    elif meaning.logprob_kind == "raw" and meaning.temperature not in (None, 1.0) and not _is_greedy(meaning):
-        codes.add("logprob_kind_mismatch")
-    return codes
 
 
 def _greatest_id(packed: bytes) -> int:

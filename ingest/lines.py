@@ -1,104 +1,96 @@
-"""Bytes to lines: plain, gzip and zstd files, in bounded memory, with offsets and hashes."""
+"""One file, read as lines: plain or packed text, JSON lines, JSON arrays and documents, in bounded memory."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Protocol, Self
 
-import zstandard
-from isal import isal_zlib
+from ingest.compressed import DamagedError, unpacked
+from ingest.json_values import ValueFraming
+from ingest.kinds import BOM, Kind, kind_of
+from ingest.line import HEAD_BYTES, Framing, Line, NewlineFraming, UnfinishedLine, WholeFraming
+from ingest.stored import Stored
+from schemas.errors import LineError
+
+__all__ = ["CHUNK_BYTES", "HEAD_BYTES", "Line", "LineReader", "Reader"]
 
 CHUNK_BYTES = 2**20
-"""Most bytes that are read, or decompressed, at once. Convention, untested."""
+"""Most bytes that are read, or unpacked, at once. Convention, untested."""
 
-ZSTD_BYTES = 2**10
-"""Bytes of a zstd file that are decompressed at once. A block takes 4 bytes at least and gives 128 KiB at most, so this
-bounds what comes out to 32 MiB; as fast as larger pieces, measured 2026-11-30."""
-
-HEAD_BYTES = 200
-"""Bytes that are kept of a line that is too long: what a reject shows."""
-
-_BOM = b"\xef\xbb\xbf"
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_FEWEST_BYTES = 8
+_UNREADABLE = {
+    "utf16": LineError("bad_unicode", "the file is UTF-16; expected UTF-8: convert it, for example with iconv"),
+    "parquet": LineError("schema_unknown", "a Parquet file in an archive; expected it bare: unpack it first"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line without its newline, and where it lies in the decompressed file.
+class Reader(Protocol):
+    """Reads one file once, from front to back, whatever kind of file it is.
 
-    `text` is the whole line, or its first `HEAD_BYTES` when `is_too_long`. `is_terminated` is false for a last line
-    without a newline: it may have been cut.
+    `notes` collects what is odd about the file, as reason codes; they are complete when the blocks are.
     """
 
-    byte_offset: int
-    num_bytes: int
-    text: bytes
-    sha256: str
-    is_terminated: bool = True
-    is_too_long: bool = False
+    head: bytes
+    """The first bytes of what was skipped, one chunk at most, as they would begin a file of lines."""
+    notes: list[str]
+    size_on_disk: int
+    """Bytes of the file as stored; 0 where its keeper does not say."""
+    bytes_read: int
+    """How far the file is settled: unpacked bytes, or rows."""
 
+    @property
+    def content_sha256(self) -> str:
+        """The hash that tells later whether the settled part has changed."""
 
-class _Unfinished:
-    """A line whose end has not been seen: its pieces, or only its head and hash once it is too long."""
+    @property
+    def bytes_taken(self) -> int:
+        """Bytes of the file as stored that have been read: progress against `size_on_disk`."""
 
-    __slots__ = ("_hash", "_limit", "_pieces", "num_bytes")
+    def __enter__(self) -> Self: ...
 
-    def __init__(self, limit: int) -> None:
-        self.num_bytes = 0
-        self._limit = limit
-        self._pieces: list[bytes] = []
-        self._hash: hashlib._Hash | None = None
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
-    def extend(self, piece: bytes) -> None:
-        """Add a piece; beyond the limit only the hash and the head are kept."""
-        self.num_bytes += len(piece)
-        if self._hash is not None:
-            self._hash.update(piece)
-            return
-        self._pieces.append(piece)
-        if self.num_bytes > self._limit:
-            text = b"".join(self._pieces)
-            self._hash = hashlib.sha256(text)
-            self._pieces = [text[:HEAD_BYTES]]
+    def skip(self, num_bytes: int, sha256: str) -> bool:
+        """Pass over what was settled, and tell whether nothing of it has changed."""
 
-    def finish(self, end: bytes, offset: int, *, is_terminated: bool = True) -> Line:
-        """The line that ends with `end`."""
-        if self._hash is None and not self._pieces and len(end) <= self._limit:
-            return Line(offset, len(end), end, hashlib.sha256(end).hexdigest(), is_terminated)
-        self.extend(end)
-        text = b"".join(self._pieces)
-        if self._hash is not None:
-            return Line(offset, self.num_bytes, text, self._hash.hexdigest(), is_terminated, is_too_long=True)
-        return Line(offset, self.num_bytes, text, hashlib.sha256(text).hexdigest(), is_terminated)
+    def blocks(self) -> Iterator[list[Line]]:
+        """The lines that follow, in order, a chunk's worth at a time; all but an unfinished last one are settled."""
+
+    def settle_tail(self) -> None:
+        """Count the last line, whose end was not seen, as read: it is whole."""
 
 
 class LineReader:
-    """Reads one file once, from front to back.
+    """Reads one file of text, packed or not.
 
-    `bytes_read` and `content_sha256` tell how much is settled: whole lines only. A last line without a newline is
-    settled by `settle_tail`, when its reader finds it whole. `notes` collects what is odd about the file, as reason
-    codes. Memory is bounded by the longest line that is admitted and the chunk, whatever the file decompresses to.
+    `bytes_read` and `content_sha256` tell how much is settled: whole lines only, or values of an array up to the end
+    of the last one, so that an array that grows is read on where it ended. A last line without a newline is settled
+    by `settle_tail`, when its reader finds it whole. Bytes that cannot be unpacked are one unfinished line with the
+    fault `damaged_bytes`, together with the line that they cut. Memory is bounded by the longest line that is
+    admitted and the chunk, whatever the file unpacks to.
     """
 
-    def __init__(self, path: str, max_line_bytes: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, uri: str | Stored, max_line_bytes: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._stored = Stored(uri) if isinstance(uri, str) else uri
         self._max_line_bytes = max_line_bytes
         self._chunk_bytes = chunk_bytes
-        self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed by __exit__
-        self.size_on_disk = Path(path).stat().st_size
+        self.size_on_disk = self._stored.size
         self.notes: list[str] = []
         self.head = b""
-        """The first bytes of what was skipped, one chunk at most, without a byte-order mark."""
         self.bytes_read = 0
         self._consumed = hashlib.sha256()
         self._settled = self._consumed.copy()
-        self._ends_in_newline = True
-        self._tail_bytes = 0
-        self._unread = b""
-        self._chunks = self._open()
+        self._last_byte = b"\n"
+        self._num_consumed = 0
+        self._chunks = unpacked(self._stored, chunk_bytes, self.notes)
+        self._ahead = b""
+        self._damage: DamagedError | None = None
+        self._kind: Kind | None = None
+        self._is_resumed = False
 
     def __enter__(self) -> Self:
         return self
@@ -106,135 +98,150 @@ class LineReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self._stored.close()
 
     @property
     def content_sha256(self) -> str:
-        """SHA-256 of the settled decompressed bytes, from the start of the file."""
+        """SHA-256 of the settled unpacked bytes, from the start of the file."""
         return self._settled.hexdigest()
 
     @property
     def bytes_taken(self) -> int:
         """Bytes of the file as stored that have been read: progress against `size_on_disk`."""
-        return self._file.tell()
+        return self._stored.num_taken
 
     def skip(self, num_bytes: int, sha256: str) -> bool:
-        """Pass over the first `num_bytes` and tell whether they have that hash, that is, whether nothing changed."""
-        while self.bytes_read < num_bytes:
-            chunk = next(self._chunks, b"")
-            if not chunk:
-                return False
-            left = num_bytes - self.bytes_read
-            chunk, self._unread = chunk[:left], chunk[left:]
-            self.head += chunk[: self._chunk_bytes - len(self.head)]
-            self._settle(chunk)
-        self.head = self.head.removeprefix(_BOM)
-        return self.content_sha256 == sha256
+        """Pass over the first `num_bytes` and tell whether they have that hash, that is, whether nothing changed.
+
+        False too where no line can begin, as in a last line that was whole and has become longer.
+        """
+        kind = self._look()
+        self._is_resumed = num_bytes > 0 and sha256 != hashlib.sha256(BOM).hexdigest()
+        try:
+            while self.bytes_read < num_bytes:
+                chunk = self._next()
+                if not chunk:
+                    return False
+                left = num_bytes - self.bytes_read
+                chunk, self._ahead = chunk[:left], chunk[left:]
+                self.head += chunk[: self._chunk_bytes - len(self.head)]
+                self._settle(chunk)
+            self._ahead = self._next_unless_damaged()
+        except DamagedError:
+            return False
+        self.head = self.head.removeprefix(BOM)
+        if kind in ("array", "values"):
+            self.head = self.head.lstrip(b"[ \t\r\n")
+        return self.content_sha256 == sha256 and self.bytes_read == num_bytes and self._is_between(kind)
 
     def blocks(self) -> Iterator[list[Line]]:
         """The lines that follow, in order, a chunk's worth at a time; all but an unfinished last one are settled."""
-        line = _Unfinished(self._max_line_bytes)
-        for chunk in self._remaining():
-            *ends, rest = chunk.split(b"\n")
-            if ends:
-                lines = []
-                offset = self.bytes_read
-                for end in ends:
-                    lines.append(line.finish(end, offset))
-                    offset += lines[-1].num_bytes + 1
-                    line = _Unfinished(self._max_line_bytes)
-                self._settle(chunk[: len(chunk) - len(rest)], offset - self.bytes_read)
-                yield lines
-            if rest:
-                self._consumed.update(rest)
-                line.extend(rest)
-        if line.num_bytes:
-            self._tail_bytes = line.num_bytes
-            yield [line.finish(b"", self.bytes_read, is_terminated=False)]
+        kind = self._look()
+        self._pass_mark(kind)
+        framing = self._framing(kind)
+        fault = None
+        try:
+            while chunk := self._next():
+                lines, num_settled = framing.feed(chunk)
+                view = memoryview(chunk)
+                if lines or num_settled:
+                    self._settle(view[:num_settled])
+                if lines:
+                    yield lines
+                self._consume(view[num_settled:])
+        except DamagedError as error:
+            self.notes.append("damaged_file")
+            fault = LineError(
+                "damaged_bytes", f"{error}; nothing can be read from here on: copy the file again, and it is read on"
+            )
+        if self._stored.was_cut:
+            self.notes.append("file_changed")
+        if isinstance(framing, ValueFraming) and framing.is_in_array and fault is None:
+            self.notes.append("truncated_array")
+        line, start = framing.finish(), framing.start
+        if line is None and fault is not None:
+            line, start = UnfinishedLine(self._max_line_bytes), self.bytes_read
+        if line is not None:
+            is_whole = isinstance(framing, WholeFraming)
+            if is_whole:
+                self.settle_tail()
+            yield [line.finish(start, is_terminated=is_whole, fault=fault)]
 
     def settle_tail(self) -> None:
         """Count the last line, which has no newline, as read: it is whole."""
-        self._settle(b"", self._tail_bytes)
-        self._ends_in_newline = False
-
-    def _settle(self, content: bytes, num_bytes: int | None = None) -> None:
-        self._consumed.update(content)
         self._settled = self._consumed.copy()
-        self._ends_in_newline = content.endswith(b"\n")
-        self.bytes_read += len(content) if num_bytes is None else num_bytes
+        self.bytes_read = self._num_consumed
 
-    def _remaining(self) -> Iterator[bytes]:
-        """The chunks that follow, without a byte-order mark and without the newline of a line settled before."""
-        first = self._unread or next(self._chunks, b"")
-        self._unread = b""
-        if self.bytes_read == 0 and first.startswith(_BOM):
+    def _look(self) -> Kind:
+        """The kind of the file; its first bytes are held until they are read."""
+        wanted = _FEWEST_BYTES
+        pieces: list[bytes] = []
+        while self._kind is None:
+            chunk = b""
+            try:
+                chunk = next(self._chunks, b"")
+            except DamagedError as error:
+                self._damage = error
+            pieces.append(chunk)
+            if not chunk or sum(map(len, pieces)) >= wanted:
+                self._ahead = b"".join(pieces)
+                wanted, pieces = 2 * len(self._ahead), [self._ahead]
+                self._kind = kind_of(self._ahead.removeprefix(BOM), is_all=not chunk)
+        return self._kind
+
+    def _next(self) -> bytes:
+        """The next chunk, empty at the end; `DamagedError` when what follows cannot be unpacked."""
+        chunk, self._ahead = self._ahead, b""
+        if not chunk and self._damage is not None:
+            raise self._damage
+        return chunk or next(self._chunks, b"")
+
+    def _framing(self, kind: Kind) -> Framing:
+        if kind in _UNREADABLE:
+            return WholeFraming(_UNREADABLE[kind], self.bytes_read)
+        if kind == "lines":
+            return NewlineFraming(self._max_line_bytes, self.bytes_read)
+        return ValueFraming(
+            self._max_line_bytes,
+            self.bytes_read,
+            enters_arrays=kind == "array",
+            is_in_array=kind == "array" and self._is_resumed,
+        )
+
+    def _is_between(self, kind: Kind) -> bool:
+        """Whether a line, or a value, may end where the settled part does."""
+        if not self._is_resumed:
+            return True
+        if kind == "lines":
+            return self._last_byte == b"\n" or not self._ahead.strip(b"\r\n") or self._ahead[:1] in b"\r\n"
+        return self._last_byte not in b" \t\r\n,"
+
+    def _pass_mark(self, kind: Kind) -> None:
+        """Settle a byte-order mark, and the newline of a line that was settled without it."""
+        self._ahead = first = self._ahead or self._next_unless_damaged()
+        mark = b""
+        if self.bytes_read == 0 and first.startswith(BOM):
             self.notes.append("utf8_bom")
-            self._settle(_BOM)
-            first = first[len(_BOM) :]
-        elif not self._ends_in_newline and first.startswith(b"\n"):
-            self._settle(b"\n")
-            first = first[1:]
-        if first:
-            yield first
-        yield from self._chunks
+            mark = BOM
+        elif kind == "lines" and self._last_byte != b"\n" and first.startswith(b"\n"):
+            mark = b"\n"
+        self._settle(mark)
+        self._ahead = first[len(mark) :]
 
-    def _open(self) -> Iterator[bytes]:
-        magic = self._file.read(4)
-        self._file.seek(0)
-        if magic.startswith(_GZIP):
-            return self._gunzip()
-        if magic == _ZSTD:
-            return _resized(self._unzstd(), self._chunk_bytes)
-        return iter(lambda: self._file.read(self._chunk_bytes), b"")
+    def _next_unless_damaged(self) -> bytes:
+        try:
+            return self._next()
+        except DamagedError as error:
+            self._damage = error
+            return b""
 
-    def _gunzip(self) -> Iterator[bytes]:
-        """Decompressed chunks of all members; what is whole of a file that was cut or damaged."""
-        member = isal_zlib.decompressobj(wbits=31)
-        has_begun = False
-        while data := self._file.read(CHUNK_BYTES // 4):
-            while data:
-                try:
-                    chunk = member.decompress(data, self._chunk_bytes)
-                except isal_zlib.error:  # type: ignore[misc]  # its stub declares an instance
-                    self.notes.append("damaged_file")
-                    return
-                has_begun = True
-                if chunk:
-                    yield chunk
-                data = member.unconsumed_tail
-                if member.eof:
-                    # Padding with zeros after a member is legal; the next member starts after it.
-                    data = member.unused_data.lstrip(b"\0")
-                    member, has_begun = isal_zlib.decompressobj(wbits=31), False
-        if has_begun:
-            self.notes.append("truncated_gzip")
+    def _consume(self, content: bytes | memoryview) -> None:
+        self._consumed.update(content)
+        self._num_consumed += len(content)
 
-    def _unzstd(self) -> Iterator[bytes]:
-        """Decompressed pieces of all frames; what is whole of a file that was cut or damaged."""
-        decompressor = zstandard.ZstdDecompressor()
-        frame, has_begun = decompressor.decompressobj(), False
-        while data := self._file.read(ZSTD_BYTES):
-            while data:
-                try:
-                    chunk = frame.decompress(data)
-                except zstandard.ZstdError:
-                    self.notes.append("damaged_file")
-                    return
-                yield chunk
-                data, has_begun = frame.unused_data, True
-                if frame.eof:
-                    frame, has_begun = decompressor.decompressobj(), False
-        if has_begun:
-            self.notes.append("truncated_zstd")
-
-
-def _resized(chunks: Iterator[bytes], num_bytes: int) -> Iterator[bytes]:
-    """The same bytes in chunks of one size, but for the last."""
-    held = bytearray()
-    for chunk in chunks:
-        held += chunk
-        while len(held) >= num_bytes:
-            yield bytes(held[:num_bytes])
-            del held[:num_bytes]
-    if held:
-        yield bytes(held)
+    def _settle(self, content: bytes | memoryview) -> None:
+        """Settle this and all that was consumed before it."""
+        self._consume(content)
+        self._settled = self._consumed.copy()
+        self._last_byte = bytes(content[-1:]) or self._last_byte
+        self.bytes_read = self._num_consumed

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 
-from ingest.call_rows import CallSource, ReadCall
+from ingest.call_rows import LogSource, ReadCall, ReadOutcome
 from ingest.faults import trace_faults
-from ingest.lines import Line, LineReader
+from ingest.files import open_lines
+from ingest.lines import Line, Reader
 from ingest.meaning import Deployment, Meaning
-from ingest.rejects import reject_row
+from ingest.reading import Reading
+from ingest.rejects import final_reason
 from ingest.settings import LogSettings
 from ingest.sources import expand
+from ingest.suggest import Seen, suggested
 from schemas.errors import LineError
+from schemas.progress import Progress, silent
 from schemas.reasons import REASONS, Reason
 
 UNKNOWN = "unknown"
@@ -39,6 +45,10 @@ class LogGroup:
     """Calls by what their log-probabilities are of."""
     codes: Mapping[str, int]
     """Calls by reason code, faults and notes."""
+    engine: str | None
+    """The serving engine of its first call."""
+    models: tuple[str, ...]
+    """The served models, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,28 @@ class LogSummary:
     rejects_by_reason: Mapping[str, int]
     file_notes: Mapping[str, int]
     groups: tuple[LogGroup, ...]
+    outcomes: Mapping[str, int]
+    """Scores beside the calls, by name."""
     missing: tuple[Missing, ...]
     """What keeps traces from being trained on, the most frequent first."""
+
+    @property
+    def suggested_settings(self) -> str | None:
+        """Blocks for the settings file that say what these logs cannot; None when nothing of the kind is missing."""
+        groups: dict[str | None, list[LogGroup]] = defaultdict(list)
+        for group in self.groups:
+            groups[group.deployment].append(group)
+        return suggested(
+            [
+                Seen(
+                    name,
+                    next((group.engine for group in of_one if group.engine is not None), None),
+                    tuple(dict.fromkeys(model for group in of_one for model in group.models if model)),
+                    {code for group in of_one for code in group.codes},
+                )
+                for name, of_one in groups.items()
+            ]
+        )
 
     @property
     def sentence(self) -> str:
@@ -89,6 +119,8 @@ class _Tally:
     versions: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    engine: str | None = None
 
     def add(self, read: ReadCall) -> None:
         """Count one call."""
@@ -105,6 +137,8 @@ class _Tally:
         self.versions[read.meaning.policy_version or UNKNOWN] += 1
         self.kinds[read.meaning.logprob_kind if call.token_logprobs is not None else "none"] += 1
         self.codes.update(read.codes)
+        self.models[call.model] += 1
+        self.engine = self.engine or read.meaning.engine
 
 
 @dataclass(slots=True)
@@ -117,34 +151,48 @@ class _TraceTally:
     num_calls: int = 0
 
 
-def look(uris: Sequence[str], *, deployments: Mapping[str, Deployment], settings: LogSettings) -> LogSummary:
+def look(
+    uris: Sequence[str],
+    *,
+    deployments: Mapping[str, Deployment],
+    settings: LogSettings,
+    progress: Progress = silent,
+) -> LogSummary:
     """Read the files as landing would, and sum up what their calls carry and lack.
 
     Memory grows with the number of calls (an id each) and of traces, not with their tokens.
     """
-    source = CallSource(deployments)
+    # Nothing is written, so the clock and the salt of user hashes do not enter.
+    source = LogSource(Reading(content_kind="calls", deployments=deployments, settings=settings, now=datetime.now(UTC)))
     lines: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     tallies: dict[tuple[str, str | None], _Tally] = defaultdict(_Tally)
     traces: dict[str, _TraceTally] = defaultdict(_TraceTally)
+    outcomes: Counter[str] = Counter()
     seen: set[str] = set()
     files = expand(uris)
     for uri in files:
-        with LineReader(uri, settings.max_line_bytes) as reader:
+        with open_lines(uri, settings.max_line_bytes) as reader:
             source.begin(reader.head)
-            for line in (line for block in reader.blocks() for line in block):
-                lines["lines"] += 1
+            for line in _told(reader, progress, uri):
                 try:
-                    new = [read for read in _calls(source, line) if read.item_id not in seen]
+                    items = _items(source, line)
                 except LineError as error:
-                    reasons[reject_row(uri, line, error)["reason"]] += 1
+                    lines["lines"] += 1
+                    reasons[final_reason(line, error)] += 1
                     continue
-                lines["blank" if not line.text.strip() else "landed" if new else "duplicates"] += 1
+                if items is None:  # a header is no line of content
+                    continue
+                lines["lines"] += 1
+                new = [item for item in items if item.item_id not in seen]
+                lines["blank" if not items else "landed" if new else "duplicates"] += 1
+                seen.update(item.item_id for item in new)
+                outcomes.update(item.outcome.name for item in new if isinstance(item, ReadOutcome))
                 for read in new:
-                    seen.add(read.item_id)
-                    tallies[read.call.log_format, read.meaning.deployment].add(read)
-                    _add(traces[read.call.trace_id], read)
+                    if isinstance(read, ReadCall):
+                        tallies[read.call.log_format, read.meaning.deployment].add(read)
+                        _add(traces[read.call.trace_id], read)
             notes.update(reader.notes)
     faults = _faults_of(traces.values())
     ordered = sorted(faults.items(), key=lambda item: (-item[1], item[0]))
@@ -154,7 +202,8 @@ def look(uris: Sequence[str], *, deployments: Mapping[str, Deployment], settings
         num_duplicates=lines["duplicates"],
         num_rejects=reasons.total(),
         num_blank=lines["blank"],
-        num_calls=len(seen),
+        num_calls=sum(tally.calls["num_calls"] for tally in tallies.values()),
+        outcomes=dict(outcomes.most_common()),
         num_traces=len(traces),
         num_trainable=faults[""],
         rejects_by_reason=dict(reasons.most_common()),
@@ -164,11 +213,18 @@ def look(uris: Sequence[str], *, deployments: Mapping[str, Deployment], settings
     )
 
 
-def _calls(source: CallSource, line: Line) -> Iterator[ReadCall]:
-    if line.is_too_long:
-        raise LineError("line_too_long", f"{line.num_bytes} bytes: raise max_line_bytes")
-    if line.text.strip():
-        yield from source.read(line)
+def _told(reader: Reader, progress: Progress, uri: str) -> Iterator[Line]:
+    for block in reader.blocks():
+        yield from block
+        progress(
+            f"look at {Path(uri).name}", min(reader.bytes_taken, reader.size_on_disk), reader.size_on_disk, "bytes"
+        )
+
+
+def _items(source: LogSource, line: Line) -> Sequence[ReadCall | ReadOutcome] | None:
+    if line.fault is not None:
+        raise line.fault
+    return source.read(line) if line.text.strip() else ()
 
 
 def _add(trace: _TraceTally, read: ReadCall) -> None:
@@ -197,6 +253,8 @@ def _group(key: tuple[str, str | None], tally: _Tally) -> LogGroup:
         versions=dict(sorted(tally.versions.items())),
         logprob_kinds=dict(tally.kinds.most_common()),
         codes=dict(tally.codes.most_common()),
+        engine=tally.engine,
+        models=tuple(model for model, _ in tally.models.most_common()),
         **{
             name: tally.calls[name]
             for name in (

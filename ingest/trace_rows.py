@@ -13,12 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.branches import Branch, LoggedCall, Span
 from ingest.columns import array_column
+from ingest.conservation import check_rows
 from ingest.faults import ROUNDING, masking_fault, trace_faults
-from ingest.meaning import Deployment
-from ingest.messages import SHORTEST_SUMMARY, Messages
+from ingest.meaning import Deployment, Interpreter, joined_sha256
+from ingest.meant import CallRow, MeantCall, Reader
+from ingest.messages import Messages, Told
 from ingest.settings import LogSettings
-from ingest.stitch import Branch, BranchKind, LoggedCall, NameBranch, Span, Stitched, stitch
+from ingest.stitch import Stitched, stitch
+from ingest.successor import with_prompts
 from schemas.numbers import SENTINEL
 from schemas.tables import table
 
@@ -40,31 +44,6 @@ _INEXACT = {
 
 
 @dataclass(frozen=True, slots=True)
-class CallRow:
-    """One row of `calls`: its plain columns, and its lists packed."""
-
-    values: Mapping[str, Any]
-    prompt: bytes | None
-    token_ids: bytes | None
-    token_logprobs: bytes | None
-
-    def logged(self) -> LoggedCall:
-        """The call as stitching wants it."""
-        return LoggedCall(
-            call_id=self.values["call_id"],
-            prompt=self.prompt,
-            token_ids=self.token_ids,
-            token_logprobs=self.token_logprobs,
-            started_at=self.values["started_at"],
-            ended_at=self.values["ended_at"],
-            call_index=self.values["call_index"],
-            response_id=self.values["response_id"],
-            choice_index=self.values["choice_index"],
-            fault=masking_fault(tuple(self.values["notes"])),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     """One trace put together."""
 
@@ -74,23 +53,29 @@ class Trace:
 
 
 class TraceBuilder:
-    """Puts traces together; what only the settings say comes from here."""
+    """Puts traces together; what only the settings say comes from here, whatever was stated when the calls landed."""
 
     def __init__(self, deployments: Mapping[str, Deployment], settings: LogSettings, now: datetime) -> None:
-        self._deployments = deployments
+        self.interpreter = Interpreter(deployments)
+        self._read = Reader(self.interpreter)
         self._settings = settings
         self._now = now
+
+    def meaning_sha256(self, calls: Sequence[CallRow]) -> str:
+        """What stands for the settings behind the meaning of these calls."""
+        named = {(row.values["logged_deployment"], row.values["deployment"], row.values["model"]) for row in calls}
+        return joined_sha256(self.interpreter.settings_sha256(*names) for names in named)
 
     def build(self, trace_id: str, revision: int, calls: Sequence[CallRow], split: str | None = None) -> Trace:
         """The sequences of one trace, in any order of its calls.
 
         `split` is that of its earlier revision, which it keeps; None at its first.
         """
-        by_id = {call.values["call_id"]: call for call in calls}
-        stitched = stitch([call.logged() for call in calls], _namer(by_id))
-        in_time = [by_id[call.call_id] for call in sorted(stitched.used, key=lambda call: call.order)]
-        faults = self._faults(stitched, by_id)
-        of_trace = self._of_trace(in_time)
+        by_id = {call.values["call_id"]: call for call in with_prompts([self._read(call) for call in calls])}
+        told = Told(by_id)
+        stitched = stitch([call.logged() for call in by_id.values()], told.name)
+        faults = _faults(stitched, by_id)
+        of_trace = _of_trace(stitched, by_id)
         shared = {
             **of_trace,
             "trace_id": trace_id,
@@ -99,79 +84,101 @@ class TraceBuilder:
             "num_sequences": len(stitched.branches),
             "num_calls": len(calls),
             "faults": sorted(faults),
+            "meaning_sha256": self.meaning_sha256(calls),
             "ingested_at": self._now,
         }
         rows = [
-            {**shared, "sequence_index": index, **self._of_branch(branch, by_id)}
+            {**shared, "sequence_index": index, **_of_branch(branch, by_id)}
             for index, branch in enumerate(stitched.branches)
         ]
-        return Trace(rows, frozenset(faults), stitched.notes)
+        check_rows(trace_id, stitched.used, rows)
+        return Trace(rows, frozenset(faults), stitched.notes + _notes(stitched, by_id, told))
 
-    def _faults(self, stitched: Stitched, by_id: Mapping[str, CallRow]) -> set[str]:
-        """Everything that keeps the trace from being trained on; an answer that was not used keeps it from nothing."""
-        used = [call for call in stitched.used if call.fault != "sibling_not_used"]
-        faults: set[str] = set()
-        for call in used:
-            faults |= trace_faults(by_id[call.call_id].values["notes"])
-        if stitched.notes["ambiguous_siblings"]:
-            faults.add("ambiguous_siblings")
-        versions = {by_id[call.call_id].values["policy_version"] for call in used}
-        if len(versions) > 1:
-            faults.add("version_ambiguous")
-        # A trace is scored at one temperature over all its sequences, so an answer that was not used counts here too.
-        if len({by_id[call.call_id].values["temperature"] for call in stitched.used}) > 1:
-            faults.add("sampling_mixed")
-        has_action = any(span.is_action and span.end > span.start for b in stitched.branches for span in b.spans)
-        if not has_action and all(call.fault is None for call in used):
-            faults.add("no_action_tokens")
-        return faults
 
-    def _of_trace(self, calls: Sequence[CallRow]) -> dict[str, Any]:
-        """What all sequences of a trace say alike; `calls` are in order of time."""
-        first, last = calls[0].values, calls[-1].values
-        trace: dict[str, Any] = {
-            name: next((call.values[name] for call in calls if call.values[name] is not None), None)
-            for name in ("ask_id", "session_id", "user_hash", "workload", "engine", "deployment")
-        }
-        settings = self._deployments.get(trace["deployment"])
-        return trace | {
-            "tokenizer_sha256": settings.tokenizer_sha256 if settings is not None else None,
-            "started_at": first["started_at"],
-            "ended_at": max(call.values["ended_at"] or call.values["started_at"] for call in calls),
-            "ask_text": Messages.read(first["messages_json"]).ask,
-            "reply_text": last["reply_text"],
-        }
+def _notes(stitched: Stitched, by_id: Mapping[str, MeantCall], told: Told) -> Counter[str]:
+    """What the calls say beside how they fit together."""
+    rebuilt = sum("prompt_from_successor" in by_id[call.call_id].codes for call in stitched.used)
+    roots = [branch.path[0] for branch in stitched.branches if branch.kind in ("fork", "compaction")]
+    return +Counter(prompt_from_successor=rebuilt, turn_not_logged=told.num_unlogged(roots))
 
-    def _of_branch(self, branch: Branch, by_id: Mapping[str, CallRow]) -> dict[str, Any]:
-        calls = [by_id[call.call_id].values for call in branch.path]
-        token_ids = np.frombuffer(branch.token_ids, dtype="<i4")
-        logprobs = np.full(token_ids.size, np.nan, dtype=np.float32)
-        mask = np.zeros(token_ids.size, dtype=np.bool_)
-        for span in branch.spans:
-            logprobs[span.start : span.end] = usable_logprobs(span.call)[span.skipped :][: span.end - span.start]
-            mask[span.start : span.end] = span.is_action
-        kinds = {call["logprob_kind"] for call in calls}
-        return {
-            "branch_kind": branch.kind,
-            "token_ids": token_ids,
-            "token_logprobs": logprobs,
-            "action_mask": mask,
-            "spans": [_span(span) for span in branch.spans],
-            "version_spans": _version_spans(branch.spans, by_id),
-            "prompt_length": branch.spans[0].start if branch.spans else token_ids.size,
-            "num_action_tokens": int(mask.sum()),
-            "logprob_kind": kinds.pop() if len(kinds) == 1 else "unknown",
-            "logprob_exact": not any(_INEXACT.intersection(call["notes"]) for call in calls),
-            "temperature": _common([call["temperature"] for call in calls]),
-            "top_p": _least([call["top_p"] for call in calls]),
-            "top_k": _least_top_k([call["top_k"] for call in calls]),
-            "policy_version_min": calls[0]["policy_version"],
-            "policy_version_max": calls[-1]["policy_version"],
-            "finish_reason": calls[-1]["finish_reason"],
-            "truncated": calls[-1]["finish_reason"] in _TRUNCATED,
-            "top_token_ids": _spread("top_token_ids", branch, by_id),
-            "top_token_logprobs": _spread("top_token_logprobs", branch, by_id),
-        }
+
+def _faults(stitched: Stitched, by_id: Mapping[str, MeantCall]) -> set[str]:
+    """Everything that keeps the trace from being trained on; an answer that was not used keeps it from nothing."""
+    used = [call for call in stitched.used if call.fault != "sibling_not_used"]
+    faults = {call.fault for call in used if call.fault in ("ambiguous_siblings", "conflicting_copies")}
+    for call in used:
+        codes = by_id[call.call_id].codes
+        is_whole = call.fault is None and masking_fault(codes) == "stream_cut"  # what was logged was gone on from
+        faults |= trace_faults(codes) - ({"stream_cut"} if is_whole else set())
+    if stitched.notes["ambiguous_siblings"]:
+        faults.add("ambiguous_siblings")
+    versions = {by_id[call.call_id].meaning.policy_version for call in used}
+    if len(versions) > 1:
+        faults.add("version_ambiguous")
+    # A trace is scored at one temperature over all its sequences, so an answer that was not used counts here too.
+    if len({by_id[call.call_id].meaning.temperature for call in stitched.used}) > 1:
+        faults.add("sampling_mixed")
+    has_action = any(span.is_action and span.end > span.start for b in stitched.branches for span in b.spans)
+    if not has_action and all(call.fault is None for call in used):
+        faults.add("no_action_tokens")
+    return {fault for fault in faults if fault is not None}
+
+
+def _of_trace(stitched: Stitched, by_id: Mapping[str, MeantCall]) -> dict[str, Any]:
+    """What all sequences of a trace say alike; the reply is the last one that is not known to be unused."""
+    in_time = sorted(stitched.used, key=lambda call: call.order)
+    calls = [by_id[call.call_id] for call in in_time]
+    in_use = [by_id[call.call_id] for call in in_time if call.fault != "sibling_not_used"] or calls
+    trace: dict[str, Any] = {
+        name: next((call.values[name] for call in calls if call.values[name] is not None), None)
+        for name in ("ask_id", "session_id", "user_hash", "workload")
+    } | {
+        name: next((value for call in calls if (value := getattr(call.meaning, name)) is not None), None)
+        for name in ("engine", "deployment", "tokenizer_sha256")
+    }
+    return trace | {
+        "started_at": calls[0].values["started_at"],
+        "ended_at": max(call.values["ended_at"] or call.values["started_at"] for call in calls),
+        "ask_text": Messages.read(calls[0].values["messages_json"]).ask,
+        "reply_text": in_use[-1].values["reply_text"],
+    }
+
+
+def _of_branch(branch: Branch, by_id: Mapping[str, MeantCall]) -> dict[str, Any]:
+    calls = [by_id[call.call_id] for call in branch.path]
+    judged = [by_id[call.call_id] for call in branch.path if call.fault != "sibling_not_used"]
+    meanings = [call.meaning for call in calls]
+    token_ids = np.frombuffer(branch.token_ids, dtype="<i4")
+    logprobs = np.full(token_ids.size, np.nan, dtype=np.float32)
+    mask = np.zeros(token_ids.size, dtype=np.bool_)
+    for span in branch.spans:
+        logprobs[span.start : span.end] = usable_logprobs(span.call)[span.skipped :][: span.end - span.start]
+        mask[span.start : span.end] = span.is_action
+    kinds = {meaning.logprob_kind for meaning in meanings}
+    versions = _version_spans(branch.spans, by_id)
+    finish_reason = calls[-1].values["finish_reason"]
+    return {
+        "branch_kind": branch.kind,
+        "token_ids": token_ids,
+        "token_logprobs": logprobs,
+        "action_mask": mask,
+        "spans": [_span(span) for span in branch.spans],
+        "version_spans": versions,
+        "prompt_length": branch.spans[0].start,
+        "num_action_tokens": int(mask.sum()),
+        "logprob_kind": kinds.pop() if len(kinds) == 1 else "unknown",
+        # An answer that was not used trains nothing, so nothing about it makes the numbers of a trace inexact.
+        "logprob_exact": not any(_INEXACT.intersection(call.codes) for call in judged),
+        "temperature": _common([meaning.temperature for meaning in meanings]),
+        "top_p": _least([meaning.top_p for meaning in meanings]),
+        "top_k": _least_top_k([meaning.top_k for meaning in meanings]),
+        "policy_version_min": versions[0]["policy_version"],
+        "policy_version_max": versions[-1]["policy_version"],
+        "finish_reason": finish_reason,
+        "truncated": finish_reason in _TRUNCATED,
+        "top_token_ids": _spread("top_token_ids", branch, by_id),
+        "top_token_logprobs": _spread("top_token_logprobs", branch, by_id),
+    }
 
 
 def rows_to_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -222,14 +229,30 @@ def _span(span: Span) -> dict[str, Any]:
     }
 
 
-def _version_spans(spans: Sequence[Span], by_id: Mapping[str, CallRow]) -> list[dict[str, Any]]:
-    return [
-        {"policy_version": by_id[span.call.call_id].values["policy_version"], "start": span.start, "end": span.end}
-        for span in spans
-    ]
+def _version_spans(spans: Sequence[Span], by_id: Mapping[str, MeantCall]) -> list[dict[str, Any]]:
+    """Which version sampled which tokens: one a span, or one for each of the weights that the server tells apart."""
+    found: list[dict[str, Any]] = []
+    for span in spans:
+        call = by_id[span.call.call_id]
+        weights = call.values["version_spans"] or ()
+        pieces = _pieces(span, weights) if "version_ambiguous" in call.codes else []
+        found += pieces or [{"policy_version": call.meaning.policy_version, "start": span.start, "end": span.end}]
+    return found
 
 
-def _spread(name: str, branch: Branch, by_id: Mapping[str, CallRow]) -> list[Any] | None:
+def _pieces(span: Span, weights: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The part of a span that each of the weights sampled; where a server lets two overlap, the first has it."""
+    found: list[dict[str, Any]] = []
+    base, free = span.start - span.skipped, span.start
+    for piece in sorted(weights, key=lambda piece: (piece["start"], piece["end"])):
+        start, end = max(base + piece["start"], free), min(base + piece["end"], span.end)
+        if start < end:
+            found.append({"policy_version": piece["policy_version"], "start": start, "end": end})
+            free = end
+    return found
+
+
+def _spread(name: str, branch: Branch, by_id: Mapping[str, MeantCall]) -> list[Any] | None:
     """Top-K lists at the positions of their tokens, nothing elsewhere; None when no call of the sequence has any."""
     found: list[Any] | None = None
     for span in branch.spans:
@@ -253,18 +276,3 @@ def _least(values: Sequence[float | None]) -> float | None:
 def _least_top_k(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return min((value for value in known if value > 0), default=-1) if len(known) == len(values) else None
-
-
-def _namer(by_id: Mapping[str, CallRow]) -> NameBranch:
-    """Tells sub-agents and compacted chains from plain forks by their messages; nothing but the name depends on it."""
-
-    def name(root: LoggedCall, main: LoggedCall) -> BranchKind:
-        told = Messages.read(by_id[root.call_id].values["messages_json"])
-        earlier = [row.values["reply_text"] for row in by_id.values() if row.values["started_at"] < root.started_at]
-        replies = [reply.strip() for reply in earlier if reply is not None]
-        if any(len(reply) >= SHORTEST_SUMMARY and reply in told.given for reply in replies):
-            return "compaction"
-        main_told = Messages.read(by_id[main.call_id].values["messages_json"])
-        return "subagent" if told.system != main_told.system else "fork"
-
-    return name

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+import msgspec
+from msgspec import Raw
 
 from ingest.call import Call
+from ingest.outcome import Outcome
 
+Keys = Mapping[str, Raw]
+"""The top-level keys of a JSON object, their values undecoded."""
 
-class Marks(Struct):
-    """The top-level keys by which formats are told apart, undecoded; UNSET where the line has no such key."""
+Records = tuple[Call | Outcome, ...]
+"""What one line holds; empty for a known record that holds neither a call nor a score."""
 
-    request: Raw | UnsetType = UNSET
-    response: Raw | UnsetType = UNSET
-    chunks: Raw | UnsetType = UNSET
+_KEYS = msgspec.json.Decoder(dict[str, Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,21 @@ class Format:
 
     name: str
     """What `calls.log_format` says."""
-    claims: Callable[[Marks], bool]
+    claims: Callable[[Keys], bool]
     """Whether a line with these keys is of this format."""
-    read: Callable[[bytes], tuple[Call, ...] | None]
-    """The calls of one line, None when the line is of another format. Raises LineError for a line that holds no call,
-    and msgspec's errors for one that it cannot decode."""
+    read: Callable[[bytes], Records | None]
+    """What one line holds, None when the line is of another format. Raises LineError for a line that should hold a
+    call or a score and does not, and msgspec's errors for one that it cannot decode."""
+
+
+def keys_of(document: bytes | Raw) -> Keys:
+    """The top-level keys of strict JSON; none of anything but an object. Raises msgspec.DecodeError for no JSON."""
+    try:
+        return _KEYS.decode(document)
+    except msgspec.ValidationError:  # JSON, but no object
+        return {}
+
+
+def is_null(keys: Keys, name: str) -> bool:
+    """Whether a key is missing or null."""
+    return bytes(keys.get(name, b"null")).strip() == b"null"

@@ -58,12 +58,18 @@ def _finite(digits: str, notes: set[str]) -> float | None:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise LineError(
-            "duplicate_key", f"the key {twice[:60]!r} stands twice in one object; expected it once: mend the writer"
-        )
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _duplicate(name)
+            seen.add(name)
     return found
+
+
+def _duplicate(name: str) -> LineError:
+    return LineError(
+        "duplicate_key", f"the key {name[:60]!r} stands twice in one object; expected it once: mend the writer"
+    )
 
 
 def _without_surrogates(value: Any, notes: set[str]) -> Any:
@@ -75,5 +81,6 @@ def _without_surrogates(value: Any, notes: set[str]) -> Any:
     if isinstance(value, list):
         return [_without_surrogates(part, notes) for part in value]
     if isinstance(value, dict):
-        return {_without_surrogates(key, notes): _without_surrogates(part, notes) for key, part in value.items()}
+        pairs = [(_without_surrogates(key, notes), _without_surrogates(part, notes)) for key, part in value.items()]
+        return _without_duplicates(pairs)  # two keys may be one without their surrogates
     return value

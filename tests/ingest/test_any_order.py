@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from ingest.assemble import assemble
 from ingest.land import land_calls
 from ingest.lines import LineReader
+from ingest.meaning import Deployment
 from ingest.settings import LogSettings
-from tests.ingest.hand_made import DEPLOYMENTS, EXAMPLE, NOW
+from tests.ingest.hand_made import DEPLOYMENTS, EXAMPLE, G1, G2, NOW, P1, P2, entries, envelope, line, response
 from warehouse.lake import Lake
 
 _PROVENANCE = ["uri", "byte_offset", "ingested_at", "user_hash"]
@@ -37,7 +39,35 @@ def _lines() -> list[bytes]:
     return [*dict.fromkeys(chosen), b"upstream connect error"]
 
 
-LINES = _lines()
+def _made() -> list[bytes]:
+    """Lines of what the recording does not have: retries, forks, choices, copies with other numbers, cut streams."""
+
+    def call(
+        name: str, prompt: list[int] | None, ids: list[int], at: int, logprobs: list[float] | None = None
+    ) -> bytes:
+        answer = {**response(prompt, ids, logprobs or [-0.5] * len(ids)), "id": name}
+        return line(envelope(answer, call_index=at, trace_id="made"))
+
+    cut = {
+        "choices": [{"index": 0, "delta": {"content": "x"}, "token_ids": [70], "logprobs": {"content": entries([-1])}}]
+    }
+    stream = [{"id": "cut", "created": 1, "model": "toy@v7", "prompt_token_ids": [*P2, *G2, 12], **cut}]
+    two = response(P1, [5], [-0.5])
+    two["choices"].append({**two["choices"][0], "index": 1, "token_ids": [6]})
+    return [
+        call("a", P1, G1, 0),
+        call("a", P1, G1, 0, [-0.5, -0.5, -0.5, -4.0]),
+        call("b", P2, G2, 1),
+        call("retry", P2, [401, 13], 2),
+        call("fork", [2, *P2], G2, 3),
+        line(envelope(stream, call_index=4, trace_id="made")),
+        call("on", [*P2, *G2, 12, 70, 11], [71], 5),
+        call("bare", None, [80], 6),
+        line(envelope(two, call_index=8, trace_id="choices")),
+    ]
+
+
+LINES = [*_lines(), *_made()]
 
 
 def _content(lake: Lake) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -53,24 +83,30 @@ def expected(empty_lake: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any
     return _landed(empty_lake, [[LINES]])
 
 
-def _landed(empty_lake: Path, nights: list[list[list[bytes]]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The content after these nights of files; every second file is compressed, and no line is lost on the way."""
+def _landed(
+    empty_lake: Path, nights: list[list[list[bytes]]], earlier: Mapping[str, Deployment] = DEPLOYMENTS
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The content after these nights of files; every second file is compressed, and no line is lost on the way.
+
+    `earlier` are the settings of all nights but the last.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         shutil.copytree(empty_lake, root / "lake")
         with Lake.open(root / "lake") as lake:
             for night, files in enumerate(nights):
+                deployments = DEPLOYMENTS if night == len(nights) - 1 else earlier
                 for number, lines in enumerate(files):
-                    content = b"".join(line + b"\n" for line in lines)
+                    content = b"".join(one + b"\n" for one in lines)
                     packed = gzip.compress(content) if number % 2 else content
                     (root / f"{night}-{number}.log").write_bytes(packed)
                 report = land_calls(
-                    lake, [f"{root}/{night}-*.log"], deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW
+                    lake, [f"{root}/{night}-*.log"], deployments=deployments, settings=LogSettings(), now=NOW
                 )
                 assert report.num_lines == sum(len(lines) for lines in files)
                 states = (report.num_landed, report.num_duplicates, report.num_rejects, report.num_blank)
                 assert sum(states) == report.num_lines
-                assemble(lake, deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW)
+                assemble(lake, deployments=deployments, settings=LogSettings(), now=NOW)
             return _content(lake)
 
 
@@ -78,11 +114,11 @@ def _landed(empty_lake: Path, nights: list[list[list[bytes]]]) -> tuple[list[dic
 def _nights(draw: st.DrawFn) -> list[list[list[bytes]]]:
     """The lines once to three times each, in any order, over up to three nights of up to two files."""
     copies = draw(st.lists(st.integers(1, 3), min_size=len(LINES), max_size=len(LINES)))
-    lines = draw(st.permutations([line for line, number in zip(LINES, copies, strict=True) for _ in range(number)]))
+    lines = draw(st.permutations([one for one, number in zip(LINES, copies, strict=True) for _ in range(number)]))
     num_nights, num_files = draw(st.integers(1, 3)), draw(st.integers(1, 2))
     nights: list[list[list[bytes]]] = [[[] for _ in range(num_files)] for _ in range(num_nights)]
-    for line in lines:
-        nights[draw(st.integers(0, num_nights - 1))][draw(st.integers(0, num_files - 1))].append(line)
+    for one in lines:
+        nights[draw(st.integers(0, num_nights - 1))][draw(st.integers(0, num_files - 1))].append(one)
     return nights
 
 
@@ -92,3 +128,11 @@ def _nights(draw: st.DrawFn) -> list[list[list[bytes]]]:
 def test_any_delivery_gives_the_same_tables(empty_lake, expected, nights):
     """Exactly once, in whatever order and however often."""
     assert _landed(empty_lake, nights) == expected
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(nights=_nights(), earlier=st.sampled_from([{}, {"toy": Deployment(policy_version="v1", vocabulary_size=300)}]))
+def test_any_earlier_settings_leave_no_trace(empty_lake, expected, nights, earlier):
+    """Traces mean what the settings of the last night say, whatever was stated when their calls landed."""
+    assert _landed(empty_lake, nights, earlier)[1] == expected[1]

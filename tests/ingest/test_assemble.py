@@ -168,6 +168,7 @@ def test_several_choices_are_quarantined(lake):
     """A ranker that chose among them is a policy that nobody logged."""
     answer = response(P1, G1, L1)
     answer["choices"].append({**answer["choices"][0], "index": 1, "token_ids": G1[::-1]})
+    answer["usage"]["completion_tokens"] = 8
     night(lake, line(envelope(answer)), B)
     assert {row["branch_kind"] for row in traces(lake)} == {"main", "abandoned"}
     assert traces(lake)[0]["faults"] == ["best_of_n"]
@@ -288,7 +289,13 @@ def test_small_groups_write_what_one_would(lake):
     path = write(lake.root.parent / "log", *lines)
     settings = LogSettings(assemble_tokens=500)
     land_calls(lake, [path], deployments=DEPLOYMENTS, settings=settings, now=NOW)
-    assemble(lake, settings=settings, now=NOW, progress=lambda _s, done, _t, _u, _n="": seen.append(done))
+    assemble(
+        lake,
+        deployments=DEPLOYMENTS,
+        settings=settings,
+        now=NOW,
+        progress=lambda _s, done, _t, _u, _n="": seen.append(done),
+    )
     assert [row["num_calls"] for row in traces(lake)] == [2] * 12
     assert seen[-1] == 12
     assert len(seen) > 3
@@ -310,3 +317,60 @@ def test_a_trace_that_somebody_else_put_together_meanwhile_is_left_alone(lake):
     report = assemble(lake, settings=settings, now=NOW, progress=overtake)
     assert report.num_traces + others[0] == 12
     assert lake.read("traces", columns=["trace_revision"])["trace_revision"].to_pylist() == [0] * 12
+
+
+def again(lake: Lake, deployments: dict[str, Deployment]) -> AssembleReport:
+    """Put traces together under these settings, with nothing new in the logs."""
+    return assemble(lake, deployments=deployments, settings=LogSettings(), now=NOW)
+
+
+def test_other_settings_put_the_traces_of_their_deployment_together_anew(lake):
+    """Each once, with a higher revision; those of another deployment are not touched, and a second run does nothing."""
+    night(lake, A, B, first_call(trace_id="other", deployment="refund-desk-cpu"))
+    raw = {**DEPLOYMENTS, "toy": DEPLOYMENTS["toy"].model_copy(update={"logprobs_mode": "raw_logprobs"})}
+    report = again(lake, raw)
+    assert (report.num_traces, report.num_new, report.num_revised) == (1, 0, 1)
+    assert [(row["trace_id"], row["trace_revision"], row["logprob_kind"]) for row in traces(lake)] == [
+        ("other", 0, "processed"),
+        ("trace-a", 1, "raw"),
+    ]
+    assert again(lake, raw) == AssembleReport()
+    again(lake, DEPLOYMENTS)
+    assert [(row["trace_revision"], row["logprob_kind"]) for row in traces(lake)] == [
+        (0, "processed"),
+        (2, "processed"),
+    ]
+
+
+def test_a_deployment_that_is_described_late_makes_its_traces_usable(lake):
+    """No file is read again."""
+    path = write(lake.root.parent / "log", A, B)
+    land_calls(lake, [path], deployments={}, settings=LogSettings(), now=NOW)
+    again(lake, {})
+    (before,) = traces(lake)
+    assert before["faults"] == ["logprob_kind_unknown", "sampling_params_unknown", "version_unknown"]
+    again(lake, DEPLOYMENTS)
+    (after,) = traces(lake)
+    assert (after["faults"], after["logprob_exact"], after["policy_version_min"]) == ([], True, "v7")
+    assert (after["split"], after["token_ids"]) == (before["split"], before["token_ids"])
+
+
+def test_settings_that_say_the_same_otherwise_touch_nothing(lake):
+    """Another pattern that finds the same version, a further name, a deployment that no call names."""
+    night(lake, A, B)
+    toy = DEPLOYMENTS["toy"].model_copy(update={"version_pattern": "@(v7)$", "names": ("t",)})
+    assert again(lake, {"toy": toy, "new": Deployment(engine="sglang")}) == AssembleReport()
+
+
+def test_traces_that_do_not_say_their_settings_are_put_together_once(lake):
+    """As an older lake wrote them."""
+    path = write(lake.root.parent / "log", A, B)
+    land_calls(lake, [path], deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW)
+    again(lake, DEPLOYMENTS)
+    older = [{**row, "meaning_sha256": None} for row in lake.read("traces").to_pylist()]
+    with lake.transaction() as transaction:
+        transaction.append("traces", [{**row, "trace_id": "trace-b"} for row in older])
+    late = write(lake.root.parent / "late", first_call(trace_id="trace-b"), second_call(trace_id="trace-b"))
+    land_calls(lake, [late], deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW)
+    assert again(lake, DEPLOYMENTS).num_revised == 1
+    assert again(lake, DEPLOYMENTS) == AssembleReport()

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from ingest.call import identity
-from ingest.formats.detect import CallReader
+from ingest.call import Call, WeightSpan, identity, refuse_wide
+from ingest.formats.detect import RecordReader
+from schemas.errors import LineError
 from tests.ingest.hand_made import G1, L1, P1, envelope, first_call, line, response
 
 
 def id_of(text: bytes) -> str:
     """The identity of the one call of a line."""
-    (call,) = CallReader()(text)
+    (call,) = RecordReader()(text)
     return identity(call)
 
 
@@ -76,3 +77,16 @@ def test_text_stands_in_for_tokens_and_the_request_for_the_response_id():
     assert once != id_of(line(envelope(nameless, request={"messages": [{"role": "user", "content": "refund 42?"}]})))
     other = {**response(None, None, None, text="no"), "id": None}
     assert once != id_of(line(envelope(other)))
+
+
+@pytest.mark.parametrize("changes", [{"num_prompt_tokens": 2**70}, {"call_index": -(2**31)}, {"num_choices": 2**31}])
+def test_a_count_that_no_column_holds_is_refused(changes):
+    """Exports state counts in any width; a call with an impossible one is a reject, not a crash at writing."""
+    with pytest.raises(LineError, match="32 bits"):
+        refuse_wide(Call(model="toy", log_format="test", **changes))
+
+
+def test_weights_of_positions_that_no_column_holds_are_refused():
+    """Spans of weights are positions too."""
+    with pytest.raises(LineError, match="positions"):
+        refuse_wide(Call(model="toy", log_format="test", weight_spans=(WeightSpan("7", 0, 2**31),)))

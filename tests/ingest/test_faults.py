@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ingest.call import Call, pack_ids, pack_logprobs
-from ingest.faults import MASKING, judge, masking_fault, trace_faults
-from ingest.meaning import NEUTRAL, Deployment, Interpreter, SamplingDefaults
+from ingest.call import Call, WeightSpan, pack_ids, pack_logprobs
+from ingest.faults import (
+    FIELD_KINDS,
+    MASKING,
+    SETTINGS_CODES,
+    drawn_of,
+    judge,
+    judge_again,
+    masking_fault,
+    trace_faults,
+)
+from ingest.meaning import Deployment, Interpreter
+from ingest.sampling import NEUTRAL, SamplingDefaults
 from schemas.reasons import REASONS
 from tests.ingest.hand_made import DEPLOYMENTS, G1, L1, P1, START
 
@@ -56,7 +68,20 @@ def test_a_whole_call_has_no_fault():
         ({"logprobs": [-0.5, -9999.0, -0.5, -0.5]}, ("sentinel_logprob",)),
         ({"logprobs": [-0.5, -3.4028234663852886e38, -0.5, -0.5]}, ("sentinel_logprob",)),
         ({"logprobs": [-0.5, -9998.0, -0.5, -0.5]}, ()),
+        ({"logprobs": [-0.5, NAN, -0.5, -9999.0], "masked_positions": (1, 3, 9)}, ()),
+        ({"logprobs": [-0.5, NAN, -0.5, -9999.0], "masked_positions": (1,)}, ("sentinel_logprob",)),
         ({"num_choices": 2}, ("best_of_n",)),
+        ({"sampling": {"best_of": 4}}, ("best_of_n",)),
+        ({"sampling": {"best_of": 1}}, ()),
+        ({"sampling": {"typical_p": 0.9}}, ("truncated_support",)),
+        ({"sampling": {"typical_p": 1.0}}, ()),
+        ({"sampling": {"min_new_tokens": 4}}, ("truncated_support",)),
+        ({"sampling": {"ebnf": "root ::= x"}}, ("grammar_constrained",)),
+        ({"logprob_kind": "processed"}, ("field_says_processed",)),
+        ({"notes": ("truncated_support",)}, ("log_says_truncated", "truncated_support")),
+        ({"notes": ("greedy_sampling",)}, ("greedy_sampling", "log_says_greedy")),
+        ({"logprob_kind": "raw"}, ("field_says_raw", "logprob_kind_unknown")),
+        ({"weight_spans": (WeightSpan("1", 0, 2), WeightSpan("2", 2, 4))}, ("version_ambiguous",)),
         ({"finish_reason": "length"}, ("finish_by_length",)),
         ({"model": "toy"}, ("version_unknown",)),
         ({"sampling": {"temperature": 0.0}}, ("greedy_sampling",)),
@@ -125,6 +150,64 @@ def test_a_penalty_of_the_server_counts_like_one_of_the_request():
 def test_what_nobody_states_is_unknown():
     """An undescribed deployment: kind, version and parameters."""
     assert codes(Deployment()) == ("logprob_kind_unknown", "sampling_params_unknown", "version_unknown")
+
+
+@pytest.mark.parametrize(
+    ("selection", "index", "expected"),
+    [("unknown", 0, ("best_of_n",)), ("first", 0, ()), ("first", 1, ("best_of_n",)), ("random", 1, ())],
+)
+def test_a_choice_among_several_is_exact_if_the_settings_say_how_it_was_chosen(selection, index, expected):
+    """A ranker is a policy that nobody logged."""
+    deployment = DEPLOYMENTS["toy"].model_copy(update={"choice_selection": selection})
+    assert codes(deployment, num_choices=2, choice_index=index) == expected
+
+
+@pytest.mark.parametrize(("kind", "temperature", "expected"), [("temperature", 0.7, ()), ("temperature", 1.0, ())])
+def test_numbers_taken_after_the_temperature_count_at_any(kind, temperature, expected):
+    """The trainer divides its logits by the temperature that was logged."""
+    served = Deployment(logprob_kind=kind, sampling_defaults="openai", policy_version="v1")
+    assert codes(served, sampling={"temperature": temperature}) == expected
+
+
+_ANY_DEPLOYMENT = st.builds(
+    Deployment,
+    logprobs_mode=st.sampled_from([None, "raw_logprobs", "processed_logprobs"]),
+    generation_config=st.sampled_from(["auto", "vllm"]),
+    policy_version=st.sampled_from([None, "v1"]),
+    vocabulary_size=st.sampled_from([None, 5, 500]),
+    choice_selection=st.sampled_from(["unknown", "first", "random"]),
+    defaults=st.builds(SamplingDefaults, top_p=st.sampled_from([None, 0.9])),
+)
+
+
+_ANY_NOTES = st.lists(st.sampled_from(["truncated_support", "penalised_sampling", "stream_cut"]), unique=True)
+
+
+@given(_ANY_DEPLOYMENT, _ANY_DEPLOYMENT, st.integers(1, 2), st.sampled_from([0.0, 0.7]), _ANY_NOTES)
+def test_any_call_is_judged_again_as_if_it_were_read_today(before, now, num_choices, temperature, notes):
+    """Whatever the settings were when it landed."""
+    call = Call(
+        model="toy",
+        log_format="x",
+        deployment="toy",
+        num_choices=num_choices,
+        prompt_token_ids=pack_ids(P1),
+        token_ids=pack_ids(G1),
+        token_logprobs=pack_logprobs(L1),
+        sampling={"temperature": temperature},
+        finish_reason="length",
+        notes=tuple(notes),
+    )
+    landed = judge(call, Interpreter({"toy": before})(call))
+    meaning = Interpreter({"toy": now})(call)
+    ids = (call.prompt_token_ids, call.token_ids)
+    assert judge_again(landed, drawn_of(call), ids, meaning) == judge(call, meaning)
+
+
+def test_codes_that_the_settings_decide_are_trace_faults():
+    """And none of them is a kind that the field itself says."""
+    assert all(REASONS[code].scope == "trace" for code in SETTINGS_CODES)
+    assert all(REASONS[code].scope == "note" for code in FIELD_KINDS)
 
 
 def test_masking_faults_are_trace_faults_and_the_first_leads():

@@ -9,6 +9,7 @@ import pytest
 
 from ingest.assemble import assemble
 from ingest.land import land_calls, land_outcomes
+from ingest.meaning import Interpreter
 from ingest.settings import LogSettings
 from tests.ingest.hand_made import DEPLOYMENTS, NOW, START, first_call, second_call, write
 from warehouse.lake import Lake
@@ -53,14 +54,48 @@ def test_known_items_are_those_in_the_lake(landed, table, key):
     assert sorted(found) == sorted(known)
 
 
+def _stale(lake: Lake, settings_sha256: str) -> dict[str, dict[str, object]]:
+    """The stale traces if the toy's settings had this hash."""
+    meanings = pa.table(
+        {
+            "logged_deployment": ["toy"],
+            "deployment": ["toy"],
+            "model": ["toy@v7"],
+            "settings_sha256": [settings_sha256],
+        }
+    )
+    rows = lake.query("ingest/stale_traces", {"meanings": meanings}).to_pylist()
+    return {row.pop("trace_id"): row for row in rows}
+
+
+def test_deployments_of_calls_are_those_that_occur(landed):
+    """Each combination once."""
+    assert landed.query("ingest/deployments_of_calls").to_pylist() == [
+        {"logged_deployment": "toy", "deployment": "toy", "model": "toy@v7"}
+    ]
+
+
 def test_stale_traces_have_calls_that_their_revision_does_not_know(landed):
     """Trace b was never put together; trace a is whole until a call comes late."""
-    (row,) = landed.query("ingest/stale_traces").to_pylist()
-    assert row == {"trace_id": "trace-b", "num_calls": 1, "num_tokens": 10, "since": START, "until": START}
+    known = Interpreter(DEPLOYMENTS).settings_sha256("toy", None, "toy@v7")
+    assert _stale(landed, known) == {"trace-b": {"num_calls": 1, "num_tokens": 10, "since": START, "until": START}}
     late = write(landed.root.parent / "late", second_call(trace_id="trace-a").replace(b"chatcmpl-2", b"chatcmpl-3"))
     land_calls(landed, [late], deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW)
-    rows = landed.query("ingest/stale_traces").to_pylist()
-    assert {row["trace_id"]: row["num_calls"] for row in rows} == {"trace-a": 3, "trace-b": 1}
+    assert {name: row["num_calls"] for name, row in _stale(landed, known).items()} == {"trace-a": 3, "trace-b": 1}
+
+
+def test_stale_traces_were_made_under_other_settings(landed):
+    """Their deployment's, as they are now."""
+    assert {name: row["num_calls"] for name, row in _stale(landed, "other").items()} == {"trace-a": 2, "trace-b": 1}
+
+
+def test_stale_traces_hash_several_settings_as_the_code_does(lake):
+    """A trace of two models, put together under the settings of both, is not stale."""
+    other = second_call().replace(b"toy@v7", b"toy@v8")
+    path = write(lake.root.parent / "log", first_call(), other, second_call(trace_id="trace-c"))
+    land_calls(lake, [path], deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW)
+    assert assemble(lake, deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW).num_traces == 2
+    assert assemble(lake, deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW).num_traces == 0
 
 
 def test_calls_of_traces_are_those_of_the_wanted_traces_and_time(landed):
@@ -76,4 +111,7 @@ def test_trace_revisions_are_the_highest(landed):
     """Of the wanted traces that were put together."""
     wanted = pa.table({"trace_id": ["trace-a", "trace-b"]})
     rows = landed.query("ingest/trace_revisions", {"wanted": wanted}).to_pylist()
-    assert rows == [{"trace_id": "trace-a", "trace_revision": 0, "num_calls": 2, "split": "train"}]
+    known = Interpreter(DEPLOYMENTS).settings_sha256("toy", None, "toy@v7")
+    assert rows == [
+        {"trace_id": "trace-a", "trace_revision": 0, "num_calls": 2, "meaning_sha256": known, "split": "train"}
+    ]

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.call import Call
 from ingest.faults import judge
-from ingest.formats.detect import CallReader
+from ingest.formats.detect import RecordReader
 from ingest.meaning import Deployment, Interpreter
 from schemas.errors import LineError
 from tests.ingest.hand_made import G1, L1, P1, START, entries, envelope, first_call, line, response
@@ -19,7 +19,7 @@ from tests.ingest.hand_made import G1, L1, P1, START, entries, envelope, first_c
 
 def read(document: dict) -> tuple[Call, ...]:
     """The calls of one document."""
-    return CallReader()(line(document))
+    return RecordReader()(line(document))
 
 
 def ids(packed: bytes | None) -> list[int]:
@@ -34,7 +34,7 @@ def numbers(packed: bytes | None) -> list[float]:
 
 def test_a_whole_response_becomes_one_call():
     """Ids, log-probabilities, sampling and provenance are those of the line."""
-    (call,) = CallReader()(first_call())
+    (call,) = RecordReader()(first_call())
     assert (ids(call.prompt_token_ids), ids(call.token_ids), numbers(call.token_logprobs)) == (P1, G1, L1)
     assert (call.trace_id, call.call_index, call.response_id, call.model) == ("trace-a", 0, "chatcmpl-1", "toy@v7")
     assert call.sampling == {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
@@ -112,13 +112,12 @@ def test_a_null_logprob_is_missing_and_keeps_its_place():
 
 
 def test_weight_versions_are_read():
-    """One version names the call's weights; two are told apart; the default names nothing."""
+    """The spans of the weights are kept as the server states them."""
     spans = [{"version": "7", "start": 0, "end": 2}, {"version": "8", "start": 2, "end": 4}]
     (one,) = read(envelope(response(P1, G1, L1, weight_versions=spans[:1])))
     (two,) = read(envelope(response(P1, G1, L1, weight_versions=spans)))
-    (none,) = read(envelope(response(P1, G1, L1, weight_versions=[{"version": "default", "start": 0, "end": 4}])))
-    assert (one.weight_version, two.weight_version, none.weight_version) == ("7", None, None)
-    assert two.notes == ("version_ambiguous",)
+    assert one.weight_spans == (("7", 0, 2),)
+    assert two.weight_spans == (("7", 0, 2), ("8", 2, 4))
 
 
 def test_tool_calls_are_part_of_the_reply():
@@ -138,8 +137,6 @@ def test_the_time_of_the_response_stands_in_for_a_missing_one():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"trace_id": None}, "no_trace_id"),
-        ({"trace_id": ""}, "no_trace_id"),
         ({"trace_id": 1.5}, "bad_field"),
         ({"ts": "2026-11-22T08:00:00"}, "bad_time"),
         ({"ts": "soon"}, "bad_time"),
@@ -166,7 +163,7 @@ def test_the_example_of_the_documentation_is_a_whole_call():
     """docs/formats.md shows a line that can be trained on."""
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
     block = page.split("```json\n")[1].split("```")[0]
-    (call,) = CallReader()(block.replace("\n", " ").encode())
+    (call,) = RecordReader()(block.replace("\n", " ").encode())
     deployment = Deployment(logprobs_mode="processed_logprobs", generation_config="vllm", version_pattern="@(v[0-9]+)$")
     assert judge(call, Interpreter({"refund-desk-cpu": deployment})(call)) == ()
 
@@ -193,4 +190,4 @@ def test_a_number_of_thousands_of_digits_in_the_messages_is_only_text():
     """Python refuses to read it again; the tokens are whole all the same."""
     text = first_call().replace(b'"role":"user"', b'"role":"user","n":' + b"9" * 5000)
     assert b"99999" in text
-    assert len(CallReader()(text)) == 1
+    assert len(RecordReader()(text)) == 1

@@ -1,0 +1,34 @@
+"""Which sampled tokens lie wholly behind a stop string: the engine cut their text, yet lists their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def behind_stop(texts: Sequence[str], reply: str | None, stop: str) -> tuple[int, ...] | None:
+    """The positions of the tokens that begin at or after the end of the stop string; the one that completes it stays.
+
+    Where the reply is the beginning of the tokens' text, it says where the stop string stands. Else it is the first
+    place at which the tokens spell it, for there the engine stops. None when they do not: texts that a tokenizer
+    cannot give one by one (halves of a character) hide it, and then nothing says which tokens are behind.
+    """
+    whole = "".join(texts)
+    end = _end(whole, reply, stop)
+    if end is None:
+        return None
+    position = 0
+    for place, text in enumerate(texts):
+        if position >= end:
+            return tuple(range(place, len(texts)))
+        position += len(text)
+    return ()
+
+
+def _end(whole: str, reply: str | None, stop: str) -> int | None:
+    if reply and whole.startswith(reply):
+        if reply.endswith(stop) and reply.find(stop) == len(reply) - len(stop):  # include_stop_str_in_output
+            return len(reply)
+        if whole.startswith(stop, len(reply)):
+            return len(reply) + len(stop)
+    start = whole.find(stop)
+    return None if start < 0 else start + len(stop)
