@@ -47,12 +47,11 @@ def read_night(lake: Lake, *, as_of: datetime, snapshot: int | None = None) -> N
     snapshot = lake.snapshot() if snapshot is None else snapshot
     traces = traces_of(lake.read("current_traces", columns=TRACE_COLUMNS, snapshot=snapshot))
     calls = lake.read("calls", columns=_CALL_COLUMNS, snapshot=snapshot)
-    events = lake.read("outcomes", snapshot=snapshot)
-    outcomes = lake.query(
-        "validate/outcomes_as_of",
-        {"events": events, "known_calls": calls.select(["call_id", "response_id", "trace_id"])},
-        as_of=as_of,
-    )
+    events = {
+        "events": lake.read("joined_outcomes", snapshot=snapshot),
+        "shared": lake.read("shared_keys", snapshot=snapshot),
+    }
+    outcomes = lake.query("validate/outcomes_as_of", events, as_of=as_of)
     policies = policies_of(lake.read("current_policies", snapshot=snapshot))
     scored = lake.read(
         "rescored", columns=_SCORED_COLUMNS, where={"policy_version": policies.current}, snapshot=snapshot

@@ -33,11 +33,16 @@ class RewardSettings(Settings):
     """Lowest reward there is. Convention, untested."""
     highest: float = 1.0
     """Highest reward there is. Convention, untested."""
+    skew_minutes: float = 5.0
+    """Minutes by which an outcome may be older than the trace that it scores, for clocks differ.
+    Convention, untested."""
 
     @model_validator(mode="after")
     def _refuse_empty_ranges(self) -> Self:
         if self.maturity_hours < 0:
             raise ValueError(f"maturity_hours = {self.maturity_hours}: expected 0 or more; 0 trusts the first outcome")
+        if self.skew_minutes < 0:
+            raise ValueError(f"skew_minutes = {self.skew_minutes}: expected 0 or more")
         if self.lowest >= self.highest:
             raise ValueError(f"lowest = {self.lowest} and highest = {self.highest}: expected lowest below highest")
         return self
@@ -53,6 +58,10 @@ class Rewards:
     """Whether any outcome has reached us, withdrawn ones included."""
     is_conflict: Booleans
     """Whether outcomes of the same time and source disagree."""
+    is_ambiguous: Booleans
+    """Whether an outcome that stands may be about this trace or about another."""
+    is_early: Booleans
+    """Whether the reward is older than the trace, by more than the skew of clocks."""
     is_revised: Booleans
     """Whether its source has spoken more than once."""
     is_mature: Booleans
@@ -79,9 +88,11 @@ def reward_of(traces: Traces, outcomes: pa.Table, settings: RewardSettings, *, a
     matching, rows, owners = matching_outcomes(traces, outcomes, settings.name, settings.source_kind, settings.source)
     value = np.full(traces.num_traces, np.nan)
     value[owners] = _floats(matching["value"])[rows]
-    conflict, revised = (np.zeros(traces.num_traces, np.bool_) for _ in range(2))
+    conflict, revised, early = (np.zeros(traces.num_traces, np.bool_) for _ in range(3))
     conflict[owners] = matching["is_conflict"].to_numpy(zero_copy_only=False)[rows]
     revised[owners] = matching["num_events"].to_numpy()[rows] > 1
+    given_us = matching["event_time"].cast(pa.int64()).to_numpy()[rows]
+    early[owners] = given_us < traces.started_us()[owners] - settings.skew_minutes * 6e7
     source = np.full(traces.num_traces, None, dtype=object)
     names = pc.binary_join_element_wise(matching["source_kind"], matching["source"], "/")
     source[owners] = names.to_numpy(zero_copy_only=False)[rows]
@@ -95,6 +106,8 @@ def reward_of(traces: Traces, outcomes: pa.Table, settings: RewardSettings, *, a
         value=value,
         has_arrived=arrived,
         is_conflict=conflict,
+        is_ambiguous=_ambiguous(traces, outcomes, settings),
+        is_early=early & ~np.isnan(value),
         is_revised=revised,
         is_mature=age_hours >= settings.maturity_hours,
         wait_hours=np.maximum(np.where(arrived, delay, age_hours), 0.0),
@@ -108,34 +121,50 @@ def matching_outcomes(
 ) -> tuple[pa.Table, Integers, Integers]:
     """The outcomes of this name and scorer on known traces; the row that counts for each trace; and the traces.
 
-    The rows and the traces run in parallel, one entry a trace that has any.
+    The rows and the traces run in parallel, one entry a trace that has any. What may be about other traces too is
+    left out.
     """
-    chosen = pc.and_(pc.equal(outcomes["name"], name), pc.equal(outcomes["source_kind"], source_kind))
-    if source is not None:
-        chosen = pc.and_(chosen, pc.equal(outcomes["source"], source))
-    known = pc.is_in(outcomes["trace_id"], value_set=traces.trace_ids)
-    matching = outcomes.filter(pc.and_(chosen, known)).sort_by([("event_time", "ascending"), ("source", "ascending")])
+    matching = _named(traces, outcomes, name, source_kind, source)
+    matching = matching.filter(pc.greater(matching["num_events"], 0))
+    matching = matching.sort_by([("event_time", "ascending"), ("source", "ascending")])
     owners = pc.index_in(matching["trace_id"], value_set=traces.trace_ids).to_numpy(zero_copy_only=False)
     # Of equal traces the last row in order of time counts: looked at backwards, the first.
     found, last = np.unique(owners[::-1].astype(np.int64), return_index=True)
     return matching, (owners.size - 1 - last).astype(np.int64), found
 
 
+def _named(traces: Traces, outcomes: pa.Table, name: str, source_kind: str, source: str | None) -> pa.Table:
+    """The outcomes of this name and scorer on known traces."""
+    chosen = pc.and_(pc.equal(outcomes["name"], name), pc.equal(outcomes["source_kind"], source_kind))
+    if source is not None:
+        chosen = pc.and_(chosen, pc.equal(outcomes["source"], source))
+    return outcomes.filter(pc.and_(chosen, pc.is_in(outcomes["trace_id"], value_set=traces.trace_ids)))
+
+
+def _ambiguous(traces: Traces, outcomes: pa.Table, settings: RewardSettings) -> Booleans:
+    named = _named(traces, outcomes, settings.name, settings.source_kind, settings.source)
+    doubtful = named["trace_id"].filter(named["is_ambiguous"])
+    found = pc.is_in(traces.trace_ids, value_set=doubtful.combine_chunks())
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
 def find_bad_rewards(rewards: Rewards, settings: RewardSettings) -> dict[str, Booleans]:
     """[N] per reason: which traces wait for a reward, never got one, or have one that cannot be used."""
-    has_any, is_mature = rewards.has_any, rewards.is_mature
+    has_any, is_mature, is_silent = rewards.has_any, rewards.is_mature, ~rewards.has_any & ~rewards.is_ambiguous
     out_of_range = (rewards.value < settings.lowest) | (rewards.value > settings.highest)
     return {
-        "reward_pending": ~has_any & ~is_mature,
+        "reward_pending": is_silent & ~is_mature,
         "reward_immature": has_any & ~is_mature,
-        "reward_missing": ~has_any & is_mature,
+        "reward_missing": is_silent & is_mature,
         "reward_out_of_range": has_any & out_of_range,
         "conflicting_outcomes": rewards.is_conflict,
+        "ambiguous_join": rewards.is_ambiguous,
+        "score_precedes_trace": rewards.is_early,
     }
 
 
 def _orphans(traces: Traces, outcomes: pa.Table, settings: RewardSettings) -> int:
-    named = outcomes.filter(pc.equal(outcomes["name"], settings.name))
+    named = outcomes.filter(pc.and_(pc.equal(outcomes["name"], settings.name), pc.invert(outcomes["is_ambiguous"])))
     known = pc.is_in(named["trace_id"], value_set=traces.trace_ids)
     return int(pc.sum(pc.if_else(known, 0, named["num_events"])).as_py() or 0)
 

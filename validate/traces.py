@@ -28,6 +28,7 @@ TRACE_COLUMNS: tuple[str, ...] = (
     "num_action_tokens",
     "truncated",
     "faults",
+    "started_at",
     "ended_at",
     "split",
 )
@@ -91,6 +92,12 @@ class Traces:
         ended = np.full(self.num_traces, np.iinfo(np.int64).min)
         np.maximum.at(ended, self.owners, self.sequences["ended_at"].cast(pa.int64()).to_numpy())
         return ended
+
+    def started_us(self) -> Integers:
+        """[N] the start of the trace's first call, in microseconds since 1970."""
+        started = np.full(self.num_traces, np.iinfo(np.int64).max)
+        np.minimum.at(started, self.owners, self.sequences["started_at"].cast(pa.int64()).to_numpy())
+        return started
 
     def age_hours(self, as_of_us: int) -> Floats:
         """[N] hours between the end of the trace and the run's clock, given in microseconds since 1970."""

@@ -29,6 +29,7 @@ STAGES: tuple[Stage, ...] = (
         "structure",
         "is whole: ids, lengths, calls",
         (
+            "redacted_ids",
             "no_token_ids",
             "no_prompt_ids",
             "no_action_tokens",
@@ -38,6 +39,10 @@ STAGES: tuple[Stage, ...] = (
             "ids_out_of_vocab",
             "ambiguous_siblings",
             "best_of_n",
+            "conflicting_copies",
+            "context_shifted",
+            "multimodal_prompt",
+            "output_overridden",
             "missing_call",
         ),
     ),
@@ -45,6 +50,7 @@ STAGES: tuple[Stage, ...] = (
         "logprobs",
         "has usable log-probabilities",
         (
+            "provider_no_logprobs",
             "no_behavior_logprobs",
             "sentinel_logprob",
             "nonfinite_logprob",
@@ -61,12 +67,29 @@ STAGES: tuple[Stage, ...] = (
         ),
     ),
     Stage(
-        "version", "was written by a known version", ("version_unknown", "version_unregistered", "version_ambiguous")
+        "version",
+        "was written by a known version",
+        (
+            "version_unknown",
+            "version_unregistered",
+            "version_ambiguous",
+            "version_spans_incomplete",
+            "cache_hit",
+            "stale_kv",
+        ),
     ),
     Stage(
         "reward",
         "has a mature reward",
-        ("reward_pending", "reward_immature", "reward_missing", "reward_out_of_range", "conflicting_outcomes"),
+        (
+            "reward_pending",
+            "reward_immature",
+            "reward_missing",
+            "reward_out_of_range",
+            "conflicting_outcomes",
+            "ambiguous_join",
+            "score_precedes_trace",
+        ),
     ),
     Stage("duplicates", "is no copy", ("duplicate_trace",)),
     Stage("holdout", "is not held out", ("heldout",)),

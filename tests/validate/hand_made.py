@@ -50,6 +50,7 @@ OUTCOME_SCHEMA = pa.schema(
         ("first_observed_time", pa.timestamp("us", tz="UTC")),
         ("num_events", pa.int64()),
         ("is_conflict", pa.bool_()),
+        ("is_ambiguous", pa.bool_()),
     ]
 )
 
@@ -127,6 +128,7 @@ def outcome(trace_id, value, **changes):
         "first_observed_time": time,
         "num_events": 1,
         "is_conflict": False,
+        "is_ambiguous": False,
     }
     return row | changes
 

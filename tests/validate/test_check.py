@@ -150,3 +150,9 @@ def test_the_gate_knows_every_reason_that_a_trace_can_have():
     known = {code for code, reason in REASONS.items() if reason.scope in {"trace", "pending"}}
     assert known - {"judge_directed_text"} == set(REASON_ORDER)
     assert len(REASON_ORDER) == len(set(REASON_ORDER))
+
+
+def test_every_fault_of_a_trace_has_its_stage():
+    """A reason that no stage knows would let its traces through; one is the judge scan's, which finds it later."""
+    faults = {code for code, reason in REASONS.items() if reason.scope == "trace"}
+    assert faults - set(REASON_ORDER) == {"judge_directed_text"}

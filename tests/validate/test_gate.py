@@ -204,8 +204,7 @@ def test_outcomes_are_joined_ordered_and_cut_at_the_clock(lake):
     ]
     with lake.transaction() as transaction:
         transaction.append("outcomes", [row | {"name": "new"} for row in events])
-    calls = lake.read("calls", columns=["call_id", "response_id", "trace_id"])
-    tables = {"events": lake.read("outcomes", where={"name": "new"}), "known_calls": calls}
+    tables = {"events": lake.read("joined_outcomes", where={"name": "new"}), "shared": lake.read("shared_keys")}
     rows = lake.query("validate/outcomes_as_of", tables, as_of=AS_OF).to_pylist()
     shown = {(row["trace_id"], row["source"]): (row["value"], row["num_events"], row["is_conflict"]) for row in rows}
     assert shown.pop(("b", "checker"))[1:] == (2, True)

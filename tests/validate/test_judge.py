@@ -1,7 +1,6 @@
 """The judge against people: who is counted, what is measured, and what is refused."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from tests.validate.hand_made import AS_OF, AS_OF_US, outcome, outcomes, sequence, traces
@@ -158,10 +157,8 @@ def test_the_saved_question_and_the_gate_pass_the_same_scores(tmp_path):
         with lake.transaction() as transaction:
             transaction.append("outcomes", rows)
         (asked,) = lake.query("judge_agreement").to_pylist()
-        no_calls = pa.table({name: pa.array([], pa.string()) for name in ("call_id", "response_id", "trace_id")})
-        known = lake.query(
-            "validate/outcomes_as_of", {"events": lake.read("outcomes"), "known_calls": no_calls}, as_of=AS_OF
-        )
+        tables = {"events": lake.read("joined_outcomes"), "shared": lake.read("shared_keys")}
+        known = lake.query("validate/outcomes_as_of", tables, as_of=AS_OF)
     found = scan(known.to_pylist(), ids)
     for name in ("tpr", "tnr", "kappa"):
         expected = pytest.approx({"tpr": 2 / 3, "tnr": 2 / 3, "kappa": 1 / 3}[name], abs=1e-12)

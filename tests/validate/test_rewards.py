@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from tests.validate.hand_made import AS_OF_US, REWARD, outcome, outcomes, sequence, traces
 from validate.reward_scan import scan_rewards
-from validate.rewards import RewardSettings, reward_of
+from validate.rewards import RewardSettings, find_bad_rewards, reward_of
 
 
 def rewards(rows, *, settings=REWARD, hours=(48.0,) * 3):
@@ -54,6 +54,52 @@ def test_a_score_of_an_unknown_trace_waits_and_is_counted():
     """Three events about a trace that nobody has seen, and one that names no trace at all."""
     rows = [outcome("a", 1.0), outcome("never seen", 1.0, num_events=3), outcome(None, 1.0)]
     assert rewards(rows).num_orphans == 4
+
+
+def test_a_score_that_may_be_of_another_trace_keeps_both_out_and_is_attached_to_none():
+    """Trace a has a score of its own besides, b has none: neither waits, neither is missing a reward."""
+    rows = [
+        outcome("a", 1.0, is_ambiguous=True),
+        outcome("a", None, num_events=0, is_ambiguous=True, hours=30.0, source="other"),
+        outcome("b", None, num_events=0, is_ambiguous=True, hours=30.0),
+        outcome(None, 0.0, is_ambiguous=True),
+    ]
+    for hours in (48.0, 1.0):
+        found = rewards(rows, hours=(hours,) * 3)
+        assert found.value[0] == 1.0
+        assert np.isnan(found.value[1:]).all()
+        assert found.num_orphans == 0
+        bad = find_bad_rewards(found, REWARD)
+        assert bad["ambiguous_join"].tolist() == [True, True, False]
+        assert (bad["reward_missing"] | bad["reward_pending"]).tolist() == [False, False, True]
+
+
+def test_a_doubtful_score_of_another_name_or_kind_keeps_nothing_out():
+    """The rule of the reward names what counts."""
+    rows = [outcome("a", 1.0, name="csat", is_ambiguous=True), outcome("b", 1.0, source_kind="user", is_ambiguous=True)]
+    assert not rewards(rows).is_ambiguous.any()
+
+
+def test_scores_of_one_name_from_several_kinds_are_never_averaged():
+    """Of a program's 1, a judge's 0.5 and a person's 0 the rule takes one."""
+    rows = [outcome("a", value, source_kind=kind) for kind, value in (("program", 1.0), ("judge", 0.5), ("human", 0.0))]
+    for kind, value in (("program", 1.0), ("judge", 0.5), ("human", 0.0)):
+        settings = RewardSettings(name="solved", source_kind=kind)
+        assert rewards(rows, settings=settings).value[0] == value
+
+
+@pytest.mark.parametrize(("minutes", "is_early"), [(5.5, True), (4.5, False), (-1.0, False)])
+def test_a_score_that_is_older_than_its_trace_is_refused_beyond_the_skew(minutes, is_early):
+    """Traces begin 48 hours and a minute before the clock; clocks may differ by 5 minutes."""
+    found = rewards([outcome("a", 1.0, hours=48.0 + (1 + minutes) / 60)])
+    assert find_bad_rewards(found, REWARD)["score_precedes_trace"].tolist() == [is_early, False, False]
+
+
+def test_a_withdrawn_score_is_not_too_early():
+    """There is nothing to refuse; the reward is missing."""
+    bad = find_bad_rewards(rewards([outcome("a", None, hours=100.0)]), REWARD)
+    assert not bad["score_precedes_trace"].any()
+    assert bad["reward_missing"].all()
 
 
 def test_the_wait_is_from_the_end_of_the_trace_to_its_first_word():
@@ -115,7 +161,14 @@ def test_faults_of_the_scorer_are_counted():
 
 
 @pytest.mark.parametrize(
-    "change", [{"maturity_hours": -1}, {"lowest": 1.0, "highest": 1.0}, {"source_kind": "oracle"}, {"names": "x"}]
+    "change",
+    [
+        {"maturity_hours": -1},
+        {"skew_minutes": -1},
+        {"lowest": 1.0, "highest": 1.0},
+        {"source_kind": "oracle"},
+        {"names": "x"},
+    ],
 )
 def test_settings_that_cannot_be_meant_are_refused(change):
     """A negative window, an empty range, an unknown scorer and an unknown setting."""

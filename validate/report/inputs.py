@@ -145,12 +145,11 @@ class Inputs:
     @cached_property
     def said(self) -> pa.Table:
         """What each source had said about each trace by the run's clock."""
-        keys = ["call_id", "response_id", "trace_id"]
         return self.lake.query(
             "validate/outcomes_as_of",
             {
-                "events": self.lake.read("outcomes", snapshot=self.snapshot),
-                "known_calls": self.lake.read("calls", columns=keys, snapshot=self.snapshot),
+                "events": self.lake.read("joined_outcomes", snapshot=self.snapshot),
+                "shared": self.lake.read("shared_keys", snapshot=self.snapshot),
             },
             as_of=self.run["as_of"],
         )
