@@ -33,6 +33,9 @@ app = typer.Typer(
 
 SettingsFile = Annotated[Path, typer.Option("--settings", help="The settings file.")]
 Date = Annotated[str | None, typer.Option("--date", help="Whose night, YYYY-MM-DD; today (UTC) when left out.")]
+LogFormat = Annotated[
+    str | None, typer.Option("--format", help="Read every line as this format; told by content when left out.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -70,11 +73,13 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to begin.")] = Path(
 def ingest(
     logs: Annotated[list[str] | None, typer.Argument(help="Log files; those of the settings when left out.")] = None,
     settings_file: SettingsFile = DEFAULT_FILE,
+    log_format: LogFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """Read serving logs into the lake, exactly once, and put calls together into traces."""
+    settings = load_settings(settings_file).reading_as(log_format)
     with ProgressBars() as bars:
-        landed = steps.land(load_settings(settings_file), logs=logs, outcomes=[], progress=bars)
+        landed = steps.land(settings, logs=logs, outcomes=[], progress=bars)
     show.landed(landed, as_json=as_json)
 
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from flows import show
-from flows.cli import AsJson, SettingsFile, app
-from flows.console import print_table, say
+from flows.cli import AsJson, LogFormat, SettingsFile, app
+from flows.console import ProgressBars, print_table, say
 from flows.doctor import examine
 from flows.exits import Exit
 from flows.render import Format, render_rows
@@ -25,6 +25,7 @@ from warehouse.query import questions
 def check(
     logs: Annotated[list[str], typer.Argument(help="Log files.")],
     settings_file: Annotated[Path | None, typer.Option("--settings", help="A settings file for [deployments].")] = None,
+    log_format: LogFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is in these logs, whether it is trainable, and what to switch on; needs no lake and no settings."""
@@ -34,11 +35,16 @@ def check(
     if settings_file is None and DEFAULT_FILE.is_file():
         settings_file = DEFAULT_FILE
     settings = load_settings(settings_file) if settings_file is not None else None
-    summary = look(
-        logs,
-        deployments=settings.deployments if settings is not None else {},
-        settings=settings.logs if settings is not None else LogSettings(),
-    )
+    reading = settings.logs if settings is not None else LogSettings()
+    if log_format is not None:
+        reading = reading.model_copy(update={"format": log_format})
+    with ProgressBars() as bars:
+        summary = look(
+            logs,
+            deployments=settings.deployments if settings is not None else {},
+            settings=reading,
+            progress=bars,
+        )
     show.looked(summary, as_json=as_json)
     if summary.num_calls == 0:
         raise typer.Exit(Exit.NO_GO)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ class ProgressBars:
             self._bars = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[unit]}  {task.fields[rate]}  {task.fields[note]}"),
+                TextColumn("{task.fields[state]}  {task.fields[note]}"),
                 TimeRemainingColumn(),
                 console=err,
             )
@@ -95,14 +94,25 @@ class ProgressBars:
         """Tell how far a stage is."""
         now = time.monotonic()
         start = self._started.setdefault(stage, now)
-        rate = f"{done / (now - start):,.0f} {unit}/s" if now - start > 1 else ""
+        state = _state(done, total, unit, now - start)
         if self._bars is not None:
             if stage not in self._tasks:
-                self._tasks[stage] = self._bars.add_task(stage, total=total, unit=unit, rate=rate, note=note)
-            self._bars.update(self._tasks[stage], completed=done, total=total, unit=unit, rate=rate, note=note)
+                self._tasks[stage] = self._bars.add_task(stage, total=total, state=state, note=note)
+            self._bars.update(self._tasks[stage], completed=done, total=total, state=state, note=note)
             return
         ended = total is not None and done >= total
         if now - self._last.get(stage, start) >= QUIET_SECONDS or (ended and now - start >= 1):
             self._last[stage] = now
-            of = f" of {total:,}" if total is not None else ""
-            err.print(f"{stage}: {done:,}{of} {unit} {rate} {note}".rstrip(), markup=False)
+            left = "" if ended or not total or not done else f", {(now - start) * (total - done) / done:,.0f} s left"
+            err.print(f"{stage}: {state}{left} {note}".rstrip(), markup=False)
+
+
+def _state(done: int, total: int | None, unit: str, seconds: float) -> str:
+    """How much of how much is done, and how fast; bytes are told in MB."""
+    if unit == "bytes":
+        of = f" of {total / 1e6:,.1f}" if total is not None else ""
+        rate = f"  {done / 1e6 / seconds:,.1f} MB/s" if seconds > 1 else ""
+        return f"{done / 1e6:,.1f}{of} MB{rate}"
+    of = f" of {total:,}" if total is not None else ""
+    rate = f"  {done / seconds:,.0f} {unit}/s" if seconds > 1 else ""
+    return f"{done:,}{of} {unit}{rate}"

@@ -75,6 +75,12 @@ class TracemillSettings(Settings):
     report: ReportSettings = ReportSettings()
     """Where reports go. Convention, untested."""
 
+    def reading_as(self, log_format: str | None) -> TracemillSettings:
+        """The same settings with every log line read as one format; unchanged for None."""
+        if log_format is None:
+            return self
+        return self.model_copy(update={"logs": self.logs.model_copy(update={"format": log_format})})
+
     def as_json(self) -> str:
         """The settings as canonical JSON; equal settings give equal text."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -147,6 +153,8 @@ def _resolve(settings: TracemillSettings, folder: Path) -> TracemillSettings:
             update={
                 "paths": tuple(absolute_uri(uri) for uri in settings.logs.paths),
                 "outcomes": tuple(absolute_uri(uri) for uri in settings.logs.outcomes),
+                "full_exports": tuple(absolute_uri(uri) for uri in settings.logs.full_exports),
+                "receiver": settings.logs.receiver.model_copy(update={"spool": absolute(settings.logs.receiver.spool)}),
             }
         ),
         "model": settings.model.model_copy(update={"base": absolute(settings.model.base), "policies": policies}),

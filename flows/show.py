@@ -107,6 +107,11 @@ def looked(summary: LogSummary, *, as_json: bool = False) -> None:
     for missing in summary.missing:
         say(f"  {missing.num_traces:,} traces {missing.reason.code}: {missing.reason.sentence}")
         say(f"      {missing.reason.fix}")
+    if summary.outcomes:
+        say("\nscores beside the calls: " + ", ".join(f"{n:,} {name}" for name, n in summary.outcomes.items()))
+    if summary.suggested_settings is not None:
+        say("\nwhat the log cannot say, and the settings file must:\n")
+        say(summary.suggested_settings)
 
 
 def _log_group(group: LogGroup) -> None:

@@ -59,3 +59,16 @@ def test_parquet_needs_a_file():
     """Bytes on a terminal help nobody."""
     with pytest.raises(UsageError, match="--out"):
         render_rows(pa.table({"n": [1]}), Format.parquet, None)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ((50_000_000, 200_000_000, "bytes", 2.0), "50.0 of 200.0 MB  25.0 MB/s"),
+        ((30, None, "traces", 2.0), "30 traces  15 traces/s"),
+        ((30, 60, "traces", 0.5), "30 of 60 traces"),
+    ],
+)
+def test_progress_tells_amount_and_rate(call, told):
+    """Bytes are told in MB; a rate is told once there is a second to divide by."""
+    assert console._state(*call) == told

@@ -56,6 +56,20 @@ def test_a_night_that_is_done_is_skipped_until_a_line_comes(settings):
     assert steps.reason_to_skip(settings, date=tiny_night.NIGHT) is None
 
 
+def test_other_settings_of_a_deployment_alone_make_a_night_judge_again(settings):
+    """No line has come, and yet the traces are new: they mean something else."""
+    done = finished(settings)
+    desk = settings.deployments["desk"].model_copy(update={"logprobs_mode": "raw_logprobs"})
+    changed = settings.model_copy(update={"deployments": {"desk": desk}})
+    landed = steps.land(changed)
+    assert (landed.calls.is_new, landed.outcomes.is_new, landed.is_new) == (False, False, True)
+    assert landed.assembled.num_revised == landed.assembled.num_traces == 8
+    assert steps.reason_to_skip(changed, date=tiny_night.NIGHT) is None
+    assert steps.reason_to_skip(settings, date=tiny_night.NIGHT) is None
+    assert steps.start(settings, date=tiny_night.NIGHT).run_id != done.run_id
+    assert not steps.land(changed).is_new
+
+
 def test_a_night_killed_between_landing_and_its_start_is_not_skipped(settings):
     """The lines that it landed have been read by no run."""
     finished(settings)

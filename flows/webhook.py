@@ -1,0 +1,78 @@
+"""The HTTP endpoint before the spool: `POST /webhooks`, and `GET /health` for whoever watches it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ingest.receiver import Receiver, secrets_from
+from ingest.spool import Spool
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from ingest.webhooks import ReceiverSettings
+
+BODY_SECONDS = 30
+"""Longest time that a body may take to arrive; senders give up after 15 to 30 s. Convention, untested."""
+
+MAX_CONNECTIONS = 64
+"""Deliveries at once; more are told to come again, so that memory stays bounded. Convention, untested."""
+
+
+def application(receiver: Receiver, *, max_body_bytes: int) -> Starlette:
+    """The endpoint as an ASGI application; it answers with a status and nothing else."""
+
+    async def take(request: Request) -> Response:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _body(request, max_body_bytes)
+        except TimeoutError:
+            return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
+        if body is None:
+            return Response(status_code=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        status = await run_in_threadpool(receiver.take, dict(request.headers), body, now=datetime.now(UTC))
+        return Response(status_code=status)
+
+    async def health(request: Request) -> Response:  # noqa: ARG001 - the signature is Starlette's
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    return Starlette(routes=[Route("/webhooks", take, methods=["POST"]), Route("/health", health, methods=["GET"])])
+
+
+async def _body(request: Request, limit: int) -> bytes | None:
+    """The raw body; None as soon as it is longer than the limit."""
+    pieces, num_bytes = [], 0
+    async for piece in request.stream():
+        num_bytes += len(piece)
+        if num_bytes > limit:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def serve(settings: ReceiverSettings) -> None:
+    """Listen until the process is told to stop."""
+    import uvicorn
+
+    receiver = Receiver(secrets_from(os.environ, settings.secret_env), Spool(settings.spool))
+    uvicorn.run(
+        application(receiver, max_body_bytes=settings.max_body_bytes),
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+    )

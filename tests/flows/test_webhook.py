@@ -1,0 +1,67 @@
+"""The endpoint: what it answers, and that it answers nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx import ASGITransport, AsyncClient, Response
+
+from flows.webhook import application
+from ingest.receiver import Receiver
+from ingest.spool import Spool
+from tests.ingest.test_receiver import BODY, SECRET, kept, signed
+
+Ask = Callable[..., Response]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """Asks an endpoint with one secret, for bodies of a kilobyte."""
+    app = application(Receiver([SECRET], Spool(tmp_path / "spool")), max_body_bytes=1024)
+
+    async def send(method: str, path: str, **request: Any) -> Response:
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://desk") as client:
+            return await client.request(method, path, **request)
+
+    return lambda method, path, **request: asyncio.run(send(method, path, **request))
+
+
+def test_a_signed_delivery_is_taken(ask, tmp_path):
+    """204 and nothing else, and the line is there."""
+    answer = ask("POST", "/webhooks", content=BODY, headers=signed())
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert len(kept(tmp_path)) == 1
+
+
+def test_a_refusal_says_nothing(ask, tmp_path):
+    """Who sends what is not signed learns no more than that."""
+    answer = ask("POST", "/webhooks", content=BODY, headers=signed(b"{}"))
+    assert (answer.status_code, answer.content) == (401, b"")
+    assert kept(tmp_path) == []
+
+
+def test_a_long_body_is_refused_before_it_is_held(ask, tmp_path):
+    """With its length stated or not; what comes after the limit is not read."""
+    body = b'"' + b"x" * 2000 + b'"'
+    taken = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, 2000, 500):
+            taken.append(start)
+            yield body[start : start + 500]
+
+    for content in (body, pieces()):
+        assert ask("POST", "/webhooks", content=content, headers=signed(body)).status_code == 413
+    assert taken == [0, 500, 1000]
+    assert kept(tmp_path) == []
+
+
+def test_other_paths_and_methods_are_none(ask):
+    """But one that a watcher may ask."""
+    assert ask("GET", "/webhooks").status_code == 405
+    assert ask("POST", "/").status_code == 404
+    assert ask("GET", "/health").status_code == 204
