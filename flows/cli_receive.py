@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flows.cli import SettingsFile, app
-from flows.console import say
 from flows.settings import DEFAULT_FILE, load_settings
 
 
@@ -12,6 +11,4 @@ def receive(settings_file: SettingsFile = DEFAULT_FILE) -> None:
     """Take signed webhooks and keep them in the spool, for `tracemill outcomes` to read; ends with Ctrl-C."""
     from flows.webhook import serve
 
-    settings = load_settings(settings_file).logs.receiver
-    say(f"listening on http://{settings.host}:{settings.port}/webhooks")
-    serve(settings)
+    serve(load_settings(settings_file).logs.receiver)

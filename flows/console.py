@@ -114,5 +114,6 @@ def _state(done: int, total: int | None, unit: str, seconds: float) -> str:
         rate = f"  {done / 1e6 / seconds:,.1f} MB/s" if seconds > 1 else ""
         return f"{done / 1e6:,.1f}{of} MB{rate}"
     of = f" of {total:,}" if total is not None else ""
-    rate = f"  {done / seconds:,.0f} {unit}/s" if seconds > 1 else ""
-    return f"{done:,}{of} {unit}{rate}"
+    per_second = done / seconds if seconds > 1 else 0.0
+    spelled = f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
+    return f"{done:,}{of} {unit}" + (f"  {spelled} {unit}/s" if seconds > 1 else "")

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
+from flows.console import say
 from ingest.receiver import Receiver, secrets_from
 from ingest.spool import Spool
 
@@ -67,6 +68,7 @@ def serve(settings: ReceiverSettings) -> None:
     import uvicorn
 
     receiver = Receiver(secrets_from(os.environ, settings.secret_env), Spool(settings.spool))
+    say(f"listening on http://{settings.host}:{settings.port}/webhooks, deliveries go to {settings.spool}")
     uvicorn.run(
         application(receiver, max_body_bytes=settings.max_body_bytes),
         host=settings.host,

@@ -98,7 +98,9 @@ class LogSource:
         self._interpret = Interpreter(reading.deployments)
         self._salt = salt
         self._formats = all_formats(settings.words, settings.webhooks)
-        self._only = None if settings.format is None else format_named(settings.format, self._formats)
+        # A file of scores is told by its content: the setting is about logs.
+        is_free = settings.format is None or reading.content_kind == "outcomes"
+        self._only = None if is_free else format_named(settings.format or "", self._formats)
         self._csv = CsvReader(settings.csv, settings.words)
         self._is_first = True
         self._decode = RecordReader(self._only, self._formats)

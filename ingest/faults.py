@@ -11,11 +11,17 @@ import numpy as np
 
 from ingest.call import Call
 from ingest.meaning import Meaning
+from ingest.media import holds_media
 from schemas.numbers import SENTINEL
 from schemas.reasons import REASONS
 
 ROUNDING = 1e-6
 """A log-probability above zero by no more than this is rounding. Convention, untested."""
+
+EXTREME = -50.0
+"""A log-probability below it that stands twice in one reply, digit by digit, is a placeholder: a token of that
+probability is sampled once in 10^21, and servers that clip minus infinity write one number, such as -100.
+Convention, untested."""
 
 GREEDY_TEMPERATURE = 1e-5
 """vLLM samples greedily below it (`_SAMPLING_EPS`)."""
@@ -88,6 +94,8 @@ def judge(call: Call, meaning: Meaning) -> tuple[str, ...]:
         codes.add("version_ambiguous")
     if _has_grammar(call.sampling):
         codes.add("grammar_constrained")
+    if call.messages_json is not None and holds_media(call.messages_json):
+        codes.add("multimodal_prompt")
     if call.finish_reason == "length":
         codes.add("finish_by_length")
     return judge_again(codes, drawn_of(call), (call.prompt_token_ids, call.token_ids), meaning)
@@ -164,13 +172,14 @@ def _counts_differ(call: Call) -> bool:
 def _numbers(call: Call) -> set[str]:
     if call.token_logprobs is None:
         return {"no_behavior_logprobs"}
-    least, greatest, is_finite = _extremes(_unmasked(call.token_logprobs, call.masked_positions))
+    counted = _unmasked(call.token_logprobs, call.masked_positions)
+    least, greatest, is_finite = _extremes(counted)
     codes = set()
     if not is_finite and "no_behavior_logprobs" not in call.notes:  # there, a missing number stands as NaN
         codes.add("nonfinite_logprob")
     if greatest > ROUNDING:
         codes.add("positive_logprob")
-    if least <= SENTINEL:
+    if least <= SENTINEL or (least < EXTREME and np.count_nonzero(np.frombuffer(counted, "<f4") == least) > 1):
         codes.add("sentinel_logprob")
     return codes
 

@@ -91,8 +91,9 @@ class LogSummary:
                 Seen(
                     name,
                     next((group.engine for group in of_one if group.engine is not None), None),
-                    tuple(dict.fromkeys(model for group in of_one for model in group.models if model)),
+                    tuple(dict.fromkeys(model for group in of_one for model in group.models)),
                     {code for group in of_one for code in group.codes},
+                    any(group.num_with_logprobs for group in of_one),
                 )
                 for name, of_one in groups.items()
             ]

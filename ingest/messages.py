@@ -31,7 +31,7 @@ class Messages:
     given: str
     """Everything that the model itself did not say."""
     said: tuple[str, ...]
-    """What the model is told to have said itself, turn by turn."""
+    """What the model is told to have said itself, turn by turn; of a turn of tool calls alone the first one's id."""
     ask: str | None
     """The last user text: in a trace's first call, what was asked; earlier turns may be examples."""
 
@@ -53,10 +53,20 @@ class Messages:
             is_opening = is_opening and role in ("system", "developer")
             if is_opening:
                 system.append(text)
-            (said if role == "assistant" else given).append(text)
+            if role == "assistant":
+                said.append(text or _called(message))
+            else:
+                given.append(text)
             if role == "user":
                 ask = text
         return cls("\n".join(system), "\n".join(given), tuple(said), ask)
+
+
+def _called(message: Mapping[str, Any]) -> str:
+    """What names a turn without text: the id of its first tool call, which the reply holds too; else nothing."""
+    calls = message.get("tool_calls")
+    first = calls[0] if isinstance(calls, list) and calls else None
+    return _clean(first.get("id")) if isinstance(first, dict) else ""
 
 
 def _clean(content: Any) -> str:
@@ -86,20 +96,21 @@ class Told:
             return "compaction"
         return "subagent" if told.system != self._messages(main.call_id).system else "fork"
 
-    def num_unlogged(self, roots: Sequence[LoggedCall]) -> int:
-        """How many of these calls, which go on from no other, know of a turn that no call of the trace said.
+    def num_unlogged(self, ends: Sequence[LoggedCall]) -> int:
+        """How many of these last calls of sequences were told of a turn that no call of the trace said.
 
-        Turns that the first call was told of are examples, or history from before the trace. A turn counts as said
-        where a reply holds it, whatever else the reply held, such as thinking.
+        The prompt of a last call repeats those of the calls that it goes on from. Turns that the first call was told
+        of are examples, or history from before the trace. A turn counts as said where a reply holds it, whatever else
+        the reply held, such as thinking. Where a reply before the last was not logged, nothing can be told.
         """
-        if not roots:
+        if len(self._in_time) == 1 or any(call.values["reply_text"] is None for call in self._in_time[:-1]):
             return 0
         replies = [call.values["reply_text"] or "" for call in self._in_time]
         known = {"", *(reply.strip() for reply in replies)}
         known.update(turn.strip() for turn in self._messages(self._in_time[0].values["call_id"]).said)
         count = 0
-        for root in roots:
-            told = {turn.strip() for turn in self._messages(root.call_id).said} - known
+        for end in ends:
+            told = {turn.strip() for turn in self._messages(end.call_id).said} - known
             unsaid = {turn for turn in told if not any(turn in reply for reply in replies)}
             known |= told - unsaid
             count += bool(unsaid)

@@ -50,6 +50,6 @@ def parameters_of(sampling: Mapping[str, Any]) -> tuple[float | None, ...]:
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
-        return value if is_number and isfinite(value) else None
+        return float(value) if is_number and isfinite(value) else None
     except OverflowError:  # an integer beyond any double
         return None

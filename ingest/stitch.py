@@ -2,7 +2,7 @@
 
 What the engine saw and sampled in one call is always an exact sequence. Calls share a sequence only where one call's
 prompt begins with all tokens of another; nothing is re-tokenised, edited or filled in.
-docs/formats.md says which case ends how.
+docs/stitching.md says which case ends how.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ class Seen:
     name: str | None
     engine: str | None
     models: tuple[str, ...]
+    """Served models, an empty name where a server names none."""
     codes: Collection[str]
+    has_logprobs: bool = True
 
 
 def suggested(seen: Sequence[Seen]) -> str | None:
@@ -29,7 +31,7 @@ def suggested(seen: Sequence[Seen]) -> str | None:
     What only the operator of the server knows is left as a choice in a comment: nothing is guessed but where the
     version stands in a model's name.
     """
-    blocks = [_block(one) for one in seen if set(UNSTATED) & set(one.codes)]
+    blocks = [_block(one) for one in seen if one.has_logprobs and set(UNSTATED) & set(one.codes)]
     return "\n\n".join(blocks) or None
 
 
@@ -59,6 +61,11 @@ def _kind(engine: str | None) -> str:
 def _switch(engine: str | None) -> str:
     if engine == "sglang":
         return 'sampling_defaults = "..."  # "openai" if the server was started with --sampling-defaults openai'
+    if engine not in (None, "vllm"):
+        return (
+            "# defaults = { temperature = 1.0, top_p = 1.0, top_k = -1, min_p = 0.0, repetition_penalty = 1.0 }  # if "
+            "that is what the server takes for a parameter that a request leaves out"
+        )
     return (
         'generation_config = "..."  # "vllm" if the server was started with --generation-config vllm; else leave it '
         "out and send temperature, top_p, top_k, min_p and repetition_penalty with each request"

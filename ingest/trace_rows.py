@@ -98,8 +98,8 @@ class TraceBuilder:
 def _notes(stitched: Stitched, by_id: Mapping[str, MeantCall], told: Told) -> Counter[str]:
     """What the calls say beside how they fit together."""
     rebuilt = sum("prompt_from_successor" in by_id[call.call_id].codes for call in stitched.used)
-    roots = [branch.path[0] for branch in stitched.branches if branch.kind in ("fork", "compaction")]
-    return +Counter(prompt_from_successor=rebuilt, turn_not_logged=told.num_unlogged(roots))
+    ends = [branch.path[-1] for branch in stitched.branches if branch.kind in ("main", "fork", "compaction")]
+    return +Counter(prompt_from_successor=rebuilt, turn_not_logged=told.num_unlogged(ends))
 
 
 def _faults(stitched: Stitched, by_id: Mapping[str, MeantCall]) -> set[str]:

@@ -20,7 +20,7 @@ class WordSettings(Settings):
     a label that is not named here is refused. Convention, untested: none unless stated."""
 
     source_kinds: dict[str, SourceKind] = Field(default_factory=dict)
-    """Who scores, by the word of another system, such as "langfuse/API" = "user"; docs/formats.md lists the words and
+    """Who scores, by the word of another system, such as "langfuse/API" = "user"; docs/outcomes.md lists the words and
     what they mean unless stated here. Convention, untested: none unless stated."""
 
     def number_of(self, name: str | None, label: str) -> float:

@@ -312,19 +312,14 @@ REASONS: dict[str, Reason] = {
             "version_ambiguous",
             "trace",
             "Several policy versions wrote the tokens of one trace.",
-            "Nothing: traces that span a deployment are kept out; finish open sessions before a deployment.",
+            "Nothing: traces that span a deployment are kept out, for a prefix cache may have been kept across it; "
+            "finish open sessions before a deployment.",
         ),
         Reason(
             "cache_hit",
             "trace",
             "A gateway answered from its cache: another policy may have written the tokens, for another trace.",
             "Turn off the response cache for traffic that is to be trained on.",
-        ),
-        Reason(
-            "stale_kv",
-            "trace",
-            "The prefix cache was kept across a change of weights: the tokens are of neither policy.",
-            "Flush the prefix cache with each change of weights.",
         ),
         # Why a trace was quarantined or pending: rewards, duplicates, staleness, split.
         Reason(

@@ -75,7 +75,6 @@ STAGES: tuple[Stage, ...] = (
             "version_ambiguous",
             "version_spans_incomplete",
             "cache_hit",
-            "stale_kv",
         ),
     ),
     Stage(

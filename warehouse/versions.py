@@ -39,7 +39,7 @@ def is_current(connection: duckdb.DuckDBPyConnection, root: Path, *, read_only: 
     if read_only and version != SCHEMA_VERSION:
         raise LakeError(
             f"{root}: the lake has schema version {'none' if version == NO_LAKE else version}, this code reads "
-            f"{SCHEMA_VERSION}. Open it once for writing (`tracemill init`), which upgrades it"
+            f"{SCHEMA_VERSION}. Open it once for writing, which upgrades it: run `tracemill ingest`"
         )
     return read_only or (version == SCHEMA_VERSION and views == _views_sha256())
 

@@ -49,6 +49,16 @@ class Wrapping(Envelope, Generic[Q, R, C], kw_only=True):
     request: Q | UnsetType | None = UNSET
     response: R | list[C] | UnsetType | None = UNSET
     chunks: list[C] | UnsetType | None = UNSET
+    call_type: Raw | UnsetType = UNSET
+    model_parameters: Raw | UnsetType = UNSET
+    spend: Raw | UnsetType = UNSET
+    startTime: Raw | UnsetType = UNSET  # noqa: N815 - the name that a gateway gives it
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is the record of a gateway, which has a format of its own and a server's response in it."""
+        is_payload = self.model_parameters is not UNSET and self.call_type is not UNSET
+        return is_payload or (self.spend is not UNSET and self.startTime is not UNSET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +164,8 @@ class BodyReader:
         if b'"response"' not in line and b'"chunks"' not in line:  # no wrapping has neither
             return self._bare(line)
         wrapping = self._wrapping.decode(line)
+        if wrapping.is_record:
+            return None
         if wrapping.response is UNSET and wrapping.chunks is UNSET:
             return self._bare(line)
         request = wrapping.request if wrapping.request is not UNSET else None

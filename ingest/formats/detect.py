@@ -93,18 +93,25 @@ class RecordReader:
         try:
             if not line.isascii():
                 line.decode()  # keys that no format uses are skipped undecoded
-            return self._quickly(line)
+            return self._of_format(self._quickly(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             repaired, notes = repair(line)
         try:
-            records = self._read(repaired)
+            records = self._read(repaired if notes else line)  # what needs no repair is kept word for word
         except msgspec.DecodeError as error:
             raise LineError("bad_field", f"{error}; expected the server's own types: mend the writer") from error
         except RecursionError as error:
             raise LineError(
                 "bad_json", "nested too deeply to be read; expected a few levels: mend the writer"
             ) from error
-        return tuple(_noted(record, notes) for record in records)
+        return self._of_format(tuple(_noted(record, notes) for record in records))
+
+    def _of_format(self, records: Records) -> Records:
+        """The records, refused when they turned out to be of another format than the one that is asked for."""
+        only = self._only
+        if only is not None and any(isinstance(one, Call) and one.log_format != only.name for one in records):
+            raise _unknown({}, (only,))
+        return records
 
     def _quickly(self, line: bytes) -> Records:
         records = self._last.read(line) if line[:1] != b"[" else None
@@ -117,7 +124,8 @@ class RecordReader:
         records = known.read(line) if known is not None else None
         if known is None or records is None:
             raise _unknown(keys_of(line), (self._only,) if self._only is not None else self._formats)
-        self._last = known
+        if known.tells_apart:
+            self._last = known
         return records
 
     def _read_list(self, line: bytes) -> Records:
@@ -138,7 +146,7 @@ def detect(keys: Keys, formats: Sequence[Format] = FORMATS) -> Format | None:
 
 def _unknown(keys: Keys, formats: Sequence[Format]) -> LineError:
     """Why no format reads a line, as precisely as its keys say."""
-    if "request" in keys and ("response" in keys or "chunks" in keys):
+    if len(formats) > 1 and "request" in keys and ("response" in keys or "chunks" in keys):
         return LineError(
             "no_choices", "the response is null, empty or an error; expected a model's reply: log errors elsewhere"
         )

@@ -118,10 +118,10 @@ def _role(word: object) -> str | None:
 
 
 def _of_parts(entry: Mapping[str, Any], speaker: str) -> dict[str, Any]:
-    """A message of the GenAI conventions, whose content is a list of typed parts."""
+    """A message of the GenAI conventions: its content is a list of typed parts, media are kept without their bytes."""
     role = entry.get("role")
     message: dict[str, Any] = {"role": role if isinstance(role, str) else speaker, "content": None}
-    texts, calls = [], []
+    texts, calls, media = [], [], []
     given = entry["parts"]
     for part in given if isinstance(given, list) else []:
         if not isinstance(part, Mapping):
@@ -134,8 +134,12 @@ def _of_parts(entry: Mapping[str, Any], speaker: str) -> dict[str, Any]:
             message["tool_call_id"] = part.get("id")
         elif part.get("type") == "text" and isinstance(part.get("content"), str):
             texts.append(part["content"])
+        elif "modality" in part:
+            media.append({name: one for name, one in part.items() if name != "content"})
     if texts:
         message["content"] = "".join(texts)
+    if media:
+        message["content"] = [{"type": "text", "text": "".join(texts)}, *media]
     return {**message, "tool_calls": calls} if calls else message
 
 

@@ -31,6 +31,8 @@ class Format:
     read: Callable[[bytes], Records | None]
     """What one line holds, None when the line is of another format. Raises LineError for a line that should hold a
     call or a score and does not, and msgspec's errors for one that it cannot decode."""
+    tells_apart: bool = True
+    """Whether `read` looks itself whether a line is of this format; else it may read only what `claims` has seen."""
 
 
 def keys_of(document: bytes | Raw) -> Keys:

@@ -78,12 +78,12 @@ def _is_call(told: Mapping[str, Any]) -> bool:
 
 
 def _messages(told: Mapping[str, Any], events: Sequence[Event]) -> str | None:
-    given = parsed(told.get("gen_ai.input.messages"))
+    given = parsed(nested(told, "gen_ai.input.messages"))
     if given is None:
         given = [_from_event(event) for event in events if event.name in _SPEAKERS] or None
     if given is None:
         given = [_from_numbered(one) for one in _numbered(told, "gen_ai.prompt")] or told.get("gen_ai.prompt")
-    system = parsed(told.get("gen_ai.system_instructions"))
+    system = parsed(nested(told, "gen_ai.system_instructions"))
     if not system:
         return messages_json(given)
     spoken = given if isinstance(given, list) else [given] if given else []
@@ -106,7 +106,7 @@ def _replies(told: Mapping[str, Any], events: Sequence[Event]) -> tuple[Reply, .
 
 def _outputs(told: Mapping[str, Any], events: Sequence[Event]) -> list[Any]:
     """The messages of the reply, one a choice; one of None where none was captured."""
-    current = parsed(told.get("gen_ai.output.messages"))
+    current = parsed(nested(told, "gen_ai.output.messages"))
     if current:
         return current if isinstance(current, list) else [current]
     choices = [_choice(event) for event in events if event.name == CHOICE]

@@ -70,4 +70,4 @@ def format_of(words: WordSettings) -> Format:
         outcome = score_outcome(fields_of(line), words)
         return () if outcome is None else (outcome,)
 
-    return Format(NAME, claims, read)
+    return Format(NAME, claims, read, tells_apart=False)

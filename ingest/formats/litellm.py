@@ -17,6 +17,9 @@ REDACTED = "redacted-by-litellm"
 _CUT = b"litellm_truncated"
 """Stands in the middle of every text that was cut for the database."""
 
+_INTERVENED = ("guardrail_intervened", "blocked")
+"""A guardrail's status when it changed or blocked something; older versions have the second word."""
+
 _ENGINES = {"hosted_vllm": "vllm", "vllm": "vllm"}
 
 _GENERATING = ("completion", "responses", "anthropic_messages", "generate_content", "pass_through")
@@ -52,10 +55,29 @@ def is_cached(cache_hit: object) -> bool:
     return cache_hit is True or cache_hit == "True"
 
 
-def notes_of(record: bytes, *, cache_hit: object) -> tuple[str, ...]:
+def is_overridden(guardrails: object) -> bool:
+    """Whether a `guardrail_information`, one object or a list, says that a guardrail changed or blocked the answer.
+
+    One that acts before the call changes the prompt alone, and the ids of the prompt say what the engine saw of it;
+    one that does not say when it acts is taken to have changed the answer.
+    """
+    told = guardrails if isinstance(guardrails, list) else [guardrails]
+    return any(
+        isinstance(one, dict)
+        and one.get("guardrail_status") in _INTERVENED
+        and (not one.get("guardrail_mode") or b"post_call" in msgspec.json.encode(one["guardrail_mode"]))
+        for one in told
+    )
+
+
+def notes_of(record: bytes, *, cache_hit: object, guardrails: object = None) -> tuple[str, ...]:
     """What LiteLLM itself says was done to a record."""
-    notes = ("cache_hit",) if is_cached(cache_hit) else ()
-    return (*notes, "payload_truncated") if _CUT in record else notes
+    said = {
+        "cache_hit": is_cached(cache_hit),
+        "output_overridden": is_overridden(guardrails),
+        "payload_truncated": _CUT in record,
+    }
+    return tuple(note for note, is_said in said.items() if is_said)
 
 
 def without_redacted(messages: Any) -> tuple[Any, bool]:

@@ -85,7 +85,8 @@ def _calls(row: Row, line: bytes) -> tuple[Call, ...]:
     sampling, found = sampling_of(parameters(request))
     messages, is_redacted = without_redacted(parsed(row.messages) or request.get("messages"))
     streamed = request.get("stream") is True
-    notes = (*notes_of(line, cache_hit=row.cache_hit), *found)
+    guardrails = metadata.get("guardrail_information")
+    notes = (*notes_of(line, cache_hit=row.cache_hit, guardrails=guardrails), *found)
     told = Exported(
         log_format=NAME,
         trace_id=str(spelled_id(row.session_id or "", TRACE_ID_BYTES)),

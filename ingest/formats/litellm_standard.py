@@ -37,6 +37,7 @@ class Payload(Struct):
     stream: bool | None = None
     status: str | None = None
     cache_hit: Any = None
+    guardrail_information: Any = None
     custom_llm_provider: str | None = None
     model: str | None = None
     model_id: str | None = None
@@ -81,7 +82,7 @@ def _calls(payload: Payload, line: bytes) -> tuple[Call, ...]:
     refuse_failure(payload.status, _error(payload))
     messages, is_redacted = without_redacted(payload.messages)
     sampling, found = sampling_of(parameters(payload.model_parameters or {}))
-    notes = (*notes_of(line, cache_hit=payload.cache_hit), *found)
+    notes = (*notes_of(line, cache_hit=payload.cache_hit, guardrails=payload.guardrail_information), *found)
     told = Exported(
         log_format=NAME,
         trace_id=str(spelled_id(payload.trace_id or "", TRACE_ID_BYTES)),

@@ -103,4 +103,4 @@ def format_of(words: WordSettings) -> Format:
         ended_at = span.get("end_time") or span.get("start_time")
         return feedback_outcomes(part(span, "attributes"), parts(span, "links"), ended_at, words) or None
 
-    return Format(NAME, claims, read)
+    return Format(NAME, claims, read, tells_apart=False)

@@ -96,4 +96,4 @@ def format_of(words: WordSettings) -> Format:
         found = (evaluation_outcome(record, words, source=source) for record, source in _records(fields_of(line)))
         return tuple(outcome for outcome in found if outcome is not None)
 
-    return Format(NAME, claims, read)
+    return Format(NAME, claims, read, tells_apart=False)

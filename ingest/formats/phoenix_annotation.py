@@ -50,4 +50,4 @@ def format_of(words: WordSettings) -> Format:
     def read(line: bytes) -> tuple[Outcome, ...]:
         return (annotation_outcome(fields_of(line), words),)
 
-    return Format(NAME, claims, read)
+    return Format(NAME, claims, read, tells_apart=False)

@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from ingest.formats import genai_attributes, mlflow_attributes, openinference, openinference_feedback
+from ingest.formats import (
+    agent_lightning_span,
+    genai_attributes,
+    mlflow_attributes,
+    openinference,
+    openinference_feedback,
+)
 from ingest.formats.beside import feedback, with_scores
 from ingest.formats.exported import calls_of
 from ingest.formats.format import Format, Keys, Records
@@ -35,6 +41,8 @@ def format_of(words: WordSettings = USUAL) -> Format:
             return None
         span = msgspec.json.decode(line)
         if not isinstance(span, dict) or not {"context", "attributes", "start_time"} <= span.keys():
+            return None
+        if agent_lightning_span.claims(span):  # the same fields and more
             return None
         return _records(span, words)
 

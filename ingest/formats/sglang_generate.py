@@ -59,6 +59,9 @@ class Request(Struct):
     input_ids: Raw = NULL
     sampling_params: Sampling | list[Sampling] | None = None
     custom_logit_processor: Any = None
+    image_data: Any = None
+    video_data: Any = None
+    audio_data: Any = None
 
 
 class Triple(Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -251,7 +254,7 @@ def _at(values: Sequence[T | None], place: int, num_prompts: int) -> T | None:
 
 
 def _distribution(sampling: Sampling, request: Request) -> tuple[str, ...]:
-    """What changed the distribution and only SGLang calls so."""
+    """What changed the distribution, or stood beside the prompt, and only SGLang calls so."""
     notes = []
     if any((sampling.json_schema, sampling.regex, sampling.ebnf, sampling.structural_tag)):
         notes.append("grammar_constrained")
@@ -259,6 +262,8 @@ def _distribution(sampling: Sampling, request: Request) -> tuple[str, ...]:
         notes.append("truncated_support")
     if request.custom_logit_processor:
         notes.append("penalised_sampling")
+    if request.image_data or request.video_data or request.audio_data:
+        notes.append("multimodal_prompt")
     return tuple(notes)
 
 

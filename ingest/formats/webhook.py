@@ -62,4 +62,4 @@ def format_of(words: WordSettings, events: Mapping[str, WebhookEvent]) -> Format
         outcome = delivery_outcome(fields_of(line), events, words)
         return () if outcome is None else (outcome,)
 
-    return Format(NAME, claims, read)
+    return Format(NAME, claims, read, tells_apart=False)

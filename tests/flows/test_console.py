@@ -67,6 +67,7 @@ def test_parquet_needs_a_file():
         ((50_000_000, 200_000_000, "bytes", 2.0), "50.0 of 200.0 MB  25.0 MB/s"),
         ((30, None, "traces", 2.0), "30 traces  15 traces/s"),
         ((30, 60, "traces", 0.5), "30 of 60 traces"),
+        ((2, 4, "updates", 20.0), "2 of 4 updates  0.1 updates/s"),
     ],
 )
 def test_progress_tells_amount_and_rate(call, told):

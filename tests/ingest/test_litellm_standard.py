@@ -186,3 +186,22 @@ def test_the_answer_of_any_known_server_is_read(call_type: str, name: str, text:
     """LiteLLM keeps the shape of what it called."""
     (call,) = read(made(call_type=call_type, response=payload(name)))
     assert (call.reply_text, call.log_format, call.token_logprobs is None) == (text, "litellm_standard", False)
+
+
+@pytest.mark.parametrize(
+    ("guardrails", "is_overridden"),
+    [
+        ([{"guardrail_mode": "post_call", "guardrail_status": "guardrail_intervened"}], True),
+        ([{"guardrail_mode": ["pre_call", "post_call"], "guardrail_status": "blocked"}], True),
+        ({"guardrail_mode": {"default": "post_call"}, "guardrail_status": "guardrail_intervened"}, True),
+        ({"guardrail_status": "guardrail_intervened"}, True),
+        ([{"guardrail_mode": "pre_call", "guardrail_status": "guardrail_intervened"}], False),
+        ([{"guardrail_mode": "post_call", "guardrail_status": "success"}], False),
+        (["post_call"], False),
+        (None, False),
+    ],
+)
+def test_a_guardrail_that_changed_the_answer_is_noted(guardrails, *, is_overridden: bool):
+    """One that acted before the call changed the prompt alone, and one that let it pass changed nothing."""
+    (call,) = read({**payload("litellm_standard.payload"), "guardrail_information": guardrails})
+    assert ("output_overridden" in call.notes) is is_overridden

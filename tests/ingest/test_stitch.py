@@ -1,9 +1,9 @@
-"""Calls to sequences: the cases of docs/formats.md in toy ids, and what must hold of any calls.
+"""Calls to sequences: the cases of docs/stitching.md in toy ids, and what must hold of any calls.
 
 A test's number is that of its case. Cases 2, 4, 6, 10, 12, 16, 18 and 20 to 23 are told by faults, settings or messages
 too: those tests are in test_trace_rows.py. Three things no log can show, so there is nothing to be tested:
 15, tokens that the engine forced without saying so (with a flag they are masked, below); 17, a prefix cache that was
-kept across a change of weights (an adapter that is told so notes `stale_kv`); and of 14, a user's turn that was edited
+kept across a change of weights (the trace is `version_ambiguous` all the same); and of 14, a user's turn that was edited
 after it had been answered: its new prompt is like that of a parallel continuation, so both are kept and trained.
 """
 

@@ -5,6 +5,8 @@ test_stitch.py lists all cases; the numbers in the names are the same.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -166,8 +168,8 @@ def test_16_spans_of_weights_that_cannot_be_are_cut_to_what_can(weights, expecte
     check_traces(rows_to_table(trace.rows))
 
 
-@pytest.mark.parametrize("code", ["stale_kv", "multimodal_prompt", "output_overridden", "cache_hit"])
-def test_17_18_21_23_what_a_gateway_says_of_a_call_keeps_its_trace_out(code):
+@pytest.mark.parametrize("code", ["multimodal_prompt", "output_overridden", "cache_hit"])
+def test_18_21_23_what_a_gateway_says_of_a_call_keeps_its_trace_out(code):
     """The tokens are as logged, so the mask stands; the trace is not trained on."""
     trace = built(call_row("a", P1, G1, notes=[code]), B)
     assert (trace.faults, masks(trace)) == ({code}, [MAIN])
@@ -208,6 +210,17 @@ def test_a_turn_that_no_call_said_is_noted_and_no_more():
     assert (trace.notes, trace.faults) == ({"turn_not_logged": 1}, set())
     known = built(first, call_row("b", [2, *P2], G2, at=1, messages_json=later.replace("Lost.", "On it.")))
     assert known.notes == {}
+
+
+def test_a_turn_of_tool_calls_that_no_call_made_is_noted():
+    """In the main sequence too, by the id of the tool call; where a reply is not known nothing can be told."""
+    first = call_row("a", P1, G1, reply_text='[{"id":"call_1"}]')
+    turns = [{"role": "assistant", "tool_calls": [{"id": name}]} for name in ("call_1", "call_2")]
+    trace = built(first, call_row("b", P2, G2, at=1, messages_json=json.dumps(turns)))
+    assert (trace.notes, trace.faults, len(trace.rows)) == ({"turn_not_logged": 1}, set(), 1)
+    assert built(first, call_row("b", P2, G2, at=1, messages_json=json.dumps(turns[:1]))).notes == {}
+    silent = call_row("a", P1, G1)
+    assert built(silent, call_row("b", P2, G2, at=1, messages_json=json.dumps(turns))).notes == {}
 
 
 _PAIR = {"response_id": "r", "num_choices": 2}
