@@ -11,4 +11,4 @@ def receive(settings_file: SettingsFile = DEFAULT_FILE) -> None:
     """Take signed webhooks and keep them in the spool, for `tracemill outcomes` to read; ends with Ctrl-C."""
     from flows.webhook import serve
 
-    serve(load_settings(settings_file).logs.receiver)
+    serve(load_settings(settings_file).logs)

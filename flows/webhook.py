@@ -17,11 +17,12 @@ from starlette.routing import Route
 from flows.console import say
 from ingest.receiver import Receiver, secrets_from
 from ingest.spool import Spool
+from schemas.errors import SettingsError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ingest.webhooks import ReceiverSettings
+    from ingest.settings import LogSettings
 
 BODY_SECONDS = 30
 """Longest time that a body may take to arrive; senders give up after 15 to 30 s. Convention, untested."""
@@ -63,10 +64,18 @@ async def _body(request: Request, limit: int) -> bytes | None:
     return b"".join(pieces)
 
 
-def serve(settings: ReceiverSettings) -> None:
-    """Listen until the process is told to stop."""
+def serve(logs: LogSettings) -> None:
+    """Listen until the process is told to stop; refuses to take what could not be read later."""
     import uvicorn
 
+    settings = logs.receiver
+    # A delivery is spooled as one line, its body as JSON beside the headers.
+    if 2 * settings.max_body_bytes > logs.max_line_bytes:
+        raise SettingsError(
+            f"logs.receiver.max_body_bytes is {settings.max_body_bytes} and logs.max_line_bytes {logs.max_line_bytes}; "
+            "expected lines of twice a body at least, or a delivery that was taken could not be read: raise "
+            "logs.max_line_bytes"
+        )
     receiver = Receiver(secrets_from(os.environ, settings.secret_env), Spool(settings.spool))
     say(f"listening on http://{settings.host}:{settings.port}/webhooks, deliveries go to {settings.spool}")
     uvicorn.run(

@@ -21,7 +21,7 @@ from warehouse.lake import Lake
 from warehouse.transaction import Transaction
 
 _PACKED = ("prompt_token_ids", "token_ids", "token_logprobs")
-_NAMED = ("logged_deployment", "deployment", "model")
+_NAMED = ("logged_deployment", "landed_as", "model")
 _CALL_TOKENS = 64
 """What a call weighs beside its tokens when traces are grouped, in tokens. Convention, untested."""
 

@@ -1,30 +1,22 @@
-"""Lines of logs as rows: calls with their meaning, and the scores that some logs hold beside them."""
+"""Calls as rows of `calls`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
-from ingest.call import Call, identity, named, refuse_wide
+from ingest.call import Call
 from ingest.columns import list_column
-from ingest.faults import judge
-from ingest.formats.detect import RecordReader, all_formats, format_named
-from ingest.formats.outcome_csv import CsvReader
-from ingest.meaning import Interpreter, Meaning
-from ingest.outcome import Outcome
-from ingest.outcome_rows import outcome_rows
-from ingest.reading import Reading
 from ingest.redact import Redactor, hash_user
 from schemas.tables import table
 
 if TYPE_CHECKING:
     from ingest.batch import Placed
-    from ingest.lines import Line
+    from ingest.log_source import ReadCall
 
 _SCHEMA = table("calls").schema
 _PACKED = {"prompt_token_ids": pa.int32(), "token_ids": pa.int32(), "token_logprobs": pa.float32()}
@@ -36,8 +28,6 @@ _AS_LOGGED = (
     "session_id",
     "workload",
     "model",
-    "engine",
-    "engine_version",
     "log_format",
     "streamed",
     "choice_index",
@@ -53,121 +43,63 @@ _AS_LOGGED = (
     "span_id",
     "ended_at",
 )
-_AS_MEANT = ("deployment", "policy_version", "logprob_kind", "temperature", "top_p", "top_k")
+_AS_MEANT = ("logprob_kind", "temperature", "top_p", "top_k")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCall:
-    """A call, what its numbers mean, what is wrong with it and its identity."""
+def call_rows(
+    landed: Sequence[Placed], redactor: Redactor, salt: bytes, configured: Collection[str], now: datetime
+) -> pa.Table:
+    """Calls as columns of `calls`, redacted; the time of reading stands where a line has none.
 
-    item_id: str
-    call: Call
-    meaning: Meaning
-    codes: tuple[str, ...]
-
-    table = "calls"
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of its packed tokens and numbers, and of its texts in characters."""
-        call = self.call
-        parts = (call.prompt_token_ids, call.token_ids, call.token_logprobs, call.messages_json, call.reply_text)
-        return sum(len(part) for part in parts if part is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOutcome:
-    """A score event and its identity, which is that of what was sent, whatever is redacted of it."""
-
-    item_id: str
-    outcome: Outcome
-
-    table = "outcomes"
-    num_bytes = 0
-
-
-class LogSource:
-    """Reads lines of serving logs, tracing exports and score files, whatever their format.
-
-    Lines are read in one thread and rows made in another, so each has a redactor of its own.
+    Names that the settings know, such as a model that says its version, are an operator's words and stay as they are:
+    by them the calls get their meaning again when the settings change.
     """
-
-    def __init__(self, reading: Reading, salt: bytes = b"") -> None:
-        settings = reading.settings
-        self.content_kind = reading.content_kind
-        self._interpret = Interpreter(reading.deployments)
-        self._salt = salt
-        self._formats = all_formats(settings.words, settings.webhooks)
-        # A file of scores is told by its content: the setting is about logs.
-        is_free = settings.format is None or reading.content_kind == "outcomes"
-        self._only = None if is_free else format_named(settings.format or "", self._formats)
-        self._csv = CsvReader(settings.csv, settings.words)
-        self._is_first = True
-        self._decode = RecordReader(self._only, self._formats)
-        self._redactor = Redactor(settings.redact, salt)
-
-    def begin(self, head: bytes) -> None:
-        """Forget the file before, and learn the form of this one from the part that was read before, if any."""
-        self._decode = RecordReader(self._only, self._formats)
-        self._csv.begin(head)
-        self._is_first = not head.strip()
-
-    def read(self, line: Line) -> tuple[ReadCall | ReadOutcome, ...] | None:
-        """What one line holds: calls, one a choice, and scores; None for the header of a CSV file."""
-        is_first, self._is_first = self._is_first, False
-        if self._csv.has_header or (is_first and self._csv.is_header(line.text)):
-            scores = self._csv.read(line)
-            return None if scores is None else tuple(ReadOutcome(score.item_id, score) for score in scores)
-        return tuple(self._item(record, line) for record in self._decode(line.text))
-
-    def _item(self, record: Call | Outcome, line: Line) -> ReadCall | ReadOutcome:
-        if isinstance(record, Outcome):
-            return ReadOutcome(record.item_id, record)
-        is_named = record.trace_id and (record.started_at or record.ended_at)
-        call = record if is_named else named(record, line.sha256)
-        refuse_wide(call)
-        meaning = self._interpret(call)
-        return ReadCall(identity(call), call, meaning, judge(call, meaning))
-
-    def rows(self, landed: Sequence[Placed], now: datetime) -> dict[str, pa.Table]:
-        """The rows of each table, redacted."""
-        calls = [placed for placed in landed if placed.item.table == "calls"]
-        scores = [placed for placed in landed if placed.item.table == "outcomes"]
-        return {"calls": self._call_rows(calls, now), "outcomes": outcome_rows(scores, self._redactor, now)}
-
-    def take_redacted(self) -> dict[str, int]:
-        """How much was taken out of the rows since it was last asked, by kind."""
-        return self._redactor.take_counts()
-
-    def _call_rows(self, landed: Sequence[Placed], now: datetime) -> pa.Table:
-        items: list[ReadCall] = [placed.item for placed in landed]
-        redacted = [self._redactor.call(item.call) for item in items]
-        columns: dict[str, Any] = {
-            name: list_column([getattr(item.call, name) for item in items], kind) for name, kind in _PACKED.items()
-        }
-        columns |= {name: [getattr(item.call, name) for item in items] for name in _AS_LOGGED}
-        columns |= {name: [getattr(item.meaning, name) for item in items] for name in _AS_MEANT}
-        columns["call_id"] = [item.item_id for item in items]
-        columns["logged_deployment"] = [item.call.deployment for item in items]
-        columns["user_hash"] = [hash_user(self._salt, item.call.user) for item in items]
-        columns["sampling_json"] = [
-            self._redactor.json_text(_json(item.call.sampling), numbers="keep") for item in items
+    items: list[ReadCall] = [placed.item for placed in landed]
+    redacted = [_redact(item, redactor, configured) for item in items]
+    columns: dict[str, Any] = {
+        name: list_column([getattr(item.call, name) for item in items], kind) for name, kind in _PACKED.items()
+    }
+    columns |= {name: [getattr(item.call, name) for item in items] for name in _AS_LOGGED}
+    columns |= {name: [getattr(item.meaning, name) for item in items] for name in _AS_MEANT}
+    for name in ("deployment", "policy_version"):
+        columns[name] = [
+            value if item.meaning.deployment in configured else redactor.identifier(value)
+            for item, value in ((item, getattr(item.meaning, name)) for item in items)
         ]
-        columns["version_spans"] = [_version_spans(item.call) for item in items]
-        columns["masked_positions"] = [item.call.masked_positions or None for item in items]
-        columns["started_at"] = [item.call.started_at or item.call.ended_at or now for item in items]
-        columns["notes"] = [sorted({*item.codes, *more}) for item, more in zip(items, redacted, strict=True)]
-        columns["uri"] = [placed.uri for placed in landed]
-        columns["byte_offset"] = [placed.byte_offset for placed in landed]
-        columns["line_sha256"] = [placed.line_sha256 for placed in landed]
-        columns["ingested_at"] = [now] * len(items)
-        return pa.table({name: pa.array(values, _SCHEMA.field(name).type) for name, values in columns.items()})
+    for name in ("engine", "engine_version"):
+        columns[name] = [redactor.identifier(getattr(item.call, name)) for item in items]
+    columns["call_id"] = [item.item_id for item in items]
+    columns["logged_deployment"] = [item.call.deployment for item in items]
+    columns["user_hash"] = [hash_user(salt, item.call.user) for item in items]
+    columns["sampling_json"] = [redactor.json_text(_json(item.call.sampling), numbers="keep") for item in items]
+    columns["version_spans"] = [_version_spans(item.call, redactor) for item in items]
+    columns["masked_positions"] = [item.call.masked_positions or None for item in items]
+    columns["started_at"] = [item.call.started_at or item.call.ended_at or now for item in items]
+    columns["notes"] = [sorted({*item.codes, *more}) for item, more in zip(items, redacted, strict=True)]
+    columns["uri"] = [placed.uri for placed in landed]
+    columns["byte_offset"] = [placed.byte_offset for placed in landed]
+    columns["line_sha256"] = [placed.line_sha256 for placed in landed]
+    columns["ingested_at"] = [now] * len(items)
+    return pa.table({name: pa.array(values, _SCHEMA.field(name).type) for name, values in columns.items()})
 
 
-def _version_spans(call: Call) -> list[dict[str, Any]] | None:
+def _redact(item: ReadCall, redactor: Redactor, configured: Collection[str]) -> tuple[str, ...]:
+    """Redact the call in place but for the names that the settings know; what to note of it."""
+    call = item.call
+    known = (call.model, call.deployment) if item.meaning.deployment in configured else None
+    notes = redactor.call(call)
+    if known is not None:
+        call.model, call.deployment = known
+    return notes
+
+
+def _version_spans(call: Call, redactor: Redactor) -> list[dict[str, Any]] | None:
     if not call.weight_spans:
         return None
-    return [{"policy_version": span.version, "start": span.start, "end": span.end} for span in call.weight_spans]
+    return [
+        {"policy_version": redactor.identifier(span.version), "start": span.start, "end": span.end}
+        for span in call.weight_spans
+    ]
 
 
 def _json(sampling: Mapping[str, Any]) -> str:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from ingest.ahead import Settled
 from ingest.batch import COUNTS, Batch, Cursor, Placed
-from ingest.call_rows import ReadOutcome
 from ingest.exports import corrections
+from ingest.log_source import ReadOutcome
 from schemas.errors import TracemillError
 from warehouse.lake import Lake
 from warehouse.transaction import Transaction

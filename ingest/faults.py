@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.call import Call
+from ingest.call import Call, WeightSpan
 from ingest.meaning import Meaning
 from ingest.media import holds_media
 from schemas.numbers import SENTINEL
@@ -90,8 +90,8 @@ def judge(call: Call, meaning: Meaning) -> tuple[str, ...]:
     codes.update(_LOG_SAYS[note] for note in call.notes if note in _LOG_SAYS)
     if call.logprob_kind in _SAYS_KIND:
         codes.add(_SAYS_KIND[call.logprob_kind])
-    if len({span.version for span in call.weight_spans}) > 1:
-        codes.add("version_ambiguous")
+    if call.weight_spans:
+        codes |= _versions(call)
     if _has_grammar(call.sampling):
         codes.add("grammar_constrained")
     if call.messages_json is not None and holds_media(call.messages_json):
@@ -182,6 +182,29 @@ def _numbers(call: Call) -> set[str]:
     if least <= SENTINEL or (least < EXTREME and np.count_nonzero(np.frombuffer(counted, "<f4") == least) > 1):
         codes.add("sentinel_logprob")
     return codes
+
+
+def _versions(call: Call) -> set[str]:
+    """What is wrong with versions that the log names: several, or none for a token that was sampled."""
+    codes = set()
+    if len({span.version for span in call.weight_spans}) > 1:
+        codes.add("version_ambiguous")
+    if call.token_ids is not None and not _tiles(call.weight_spans, len(call.token_ids) // 4, call.masked_positions):
+        codes.add("version_spans_incomplete")
+    return codes
+
+
+def _tiles(spans: Sequence[WeightSpan], num_tokens: int, masked: Sequence[int]) -> bool:
+    """Whether the spans follow each other over all tokens; a masked one may have no version, for nobody sampled it."""
+    position = 0
+    gaps: list[int] = []
+    for _, start, end in sorted(spans, key=lambda span: (span.start, span.end)):
+        if not position <= start <= end <= num_tokens:
+            return False
+        gaps += range(position, start)
+        position = end
+    gaps += range(position, num_tokens)
+    return not gaps or set(masked).issuperset(gaps)
 
 
 def _unmasked(packed: bytes, masked: Sequence[int]) -> bytes:

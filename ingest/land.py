@@ -1,7 +1,8 @@
 """A source to tables, exactly once: each batch of lines, its rejects and its ledger row commit together or not at all.
 
 A kill at any moment leaves whole batches; the next reading goes on where the ledger ends. Memory is bounded by two
-batches, one being read and one being committed, and the longest line, whatever the size of the file.
+batches, one being read and one being committed, and the longest line, whatever the size of the file; only a whole
+re-export of scores (`logs.full_exports`) is one batch.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import pyarrow as pa
 
 from ingest.ahead import Settled, read_ahead
 from ingest.batch import COUNTS, Batch, Cursor, Item, Placed
-from ingest.call_rows import LogSource
 from ingest.commit import Committer, OvertakenError
 from ingest.exports import is_full_export
 from ingest.files import open_lines
 from ingest.lines import CHUNK_BYTES, Line, Reader
+from ingest.log_source import LogSource
 from ingest.meaning import Deployment
 from ingest.reading import Reading
 from ingest.redact import Redactor, user_salt
@@ -77,6 +78,16 @@ def _land(lake: Lake, files: Sequence[str], reading: Reading, progress: Progress
     return LandReport(tuple(reports[file] for file in files))
 
 
+INCOMPLETE = frozenset({"truncated_gzip", "truncated_zstd", "truncated_array", "damaged_file", "file_changed"})
+"""Notes of a reader on a file that was not read as a whole."""
+
+
+def _has_more(reader: Reader, tail_sha256: str | None) -> bool:
+    """Whether anything follows what was settled, but for a cut last line that is still the same."""
+    first = next((line for lines in reader.blocks() for line in lines), None)
+    return first is not None and (first.is_terminated or first.sha256 != tail_sha256)
+
+
 class _Lander:
     """Lands files one after the other."""
 
@@ -117,15 +128,22 @@ class _Lander:
         return {row["uri"]: row for row in self._lake.query("ingest/latest_readings", {"wanted": wanted}).to_pylist()}
 
     def _file(self, uri: str, last: Mapping[str, Any] | None) -> FileReport:
+        is_export = is_full_export(uri, self._settings.full_exports)
         if last is not None:
             with self._reader(uri) as reader:
                 if reader.skip(last["bytes_read"], last["content_sha256"]):
+                    if is_export and _has_more(reader, last["tail_sha256"]):
+                        return self._whole(uri, last, is_export=True)
                     cursor = Cursor(uri, "grown", reader.size_on_disk, last["file_version"], last["tail_sha256"])
-                    return self._rest(reader, cursor)
+                    return self._rest(reader, cursor) if not is_export else FileReport(uri=uri, state="unchanged")
+        return self._whole(uri, last, is_export=is_export)
+
+    def _whole(self, uri: str, last: Mapping[str, Any] | None, *, is_export: bool) -> FileReport:
+        """Read a file from its beginning; a re-export is read so each time, for what it leaves out says something."""
         version = -1 if last is None else last["file_version"]
         with self._reader(uri) as reader:
             cursor = Cursor(uri, "new" if last is None else "changed", reader.size_on_disk, version)
-            if last is not None:
+            if last is not None and not is_export:
                 cursor.notes.add("file_changed")
             return self._rest(reader, cursor)
 
@@ -135,6 +153,7 @@ class _Lander:
     def _rest(self, reader: Reader, cursor: Cursor) -> FileReport:
         """Land the lines that follow, in batches: one is read while the one before it is committed."""
         self._source.begin(reader.head)
+        self._redactor.take_counts()  # of a batch that another process overtook
         is_export = is_full_export(cursor.uri, self._settings.full_exports)
         batch = Batch(held=[] if is_export and cursor.state == "changed" else None)
         is_tail_done = False
@@ -174,7 +193,8 @@ class _Lander:
 
     def _closed(self, batch: Batch) -> Batch:
         """The batch as it is committed; what was not read whole says nothing by what it leaves out."""
-        if batch.rejects:
+        notes = batch.settled.notes if batch.settled is not None else ()
+        if batch.rejects or INCOMPLETE.intersection(notes):
             batch.held = None
         batch.redacted.update(self._redactor.take_counts())
         return batch

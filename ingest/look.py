@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ingest.call_rows import LogSource, ReadCall, ReadOutcome
 from ingest.faults import trace_faults
 from ingest.files import open_lines
 from ingest.lines import Line, Reader
+from ingest.log_source import LogSource, ReadCall, ReadOutcome
 from ingest.meaning import Deployment, Meaning
 from ingest.reading import Reading
 from ingest.rejects import final_reason
@@ -23,6 +23,7 @@ from schemas.progress import Progress, silent
 from schemas.reasons import REASONS, Reason
 
 UNKNOWN = "unknown"
+_NO_CLOCK = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +164,8 @@ def look(
 
     Memory grows with the number of calls (an id each) and of traces, not with their tokens.
     """
-    # Nothing is written, so the clock and the salt of user hashes do not enter.
-    source = LogSource(Reading(content_kind="calls", deployments=deployments, settings=settings, now=datetime.now(UTC)))
+    # Nothing is written, so neither the clock nor the salt of user hashes enters.
+    source = LogSource(Reading(content_kind="calls", deployments=deployments, settings=settings, now=_NO_CLOCK))
     lines: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     notes: Counter[str] = Counter()

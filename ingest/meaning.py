@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from ingest.call import Call
+from ingest.directory import Directory
 from ingest.sampling import NEUTRAL, PARAMETERS, SamplingDefaults, parameters_of
 from schemas.settings import Settings
 
@@ -135,7 +134,7 @@ class Deployment(Settings):
 
 _UNNAMED_WEIGHTS = "default"
 """What vLLM calls weights that nobody named. vLLM 0.33, docs/formats.md."""
-_RULES = 1
+_RULES = 2
 """Raised when these rules give the same settings another meaning: every trace is then put together again."""
 
 
@@ -147,7 +146,7 @@ class Facts:
     deployment: str | None
     """The deployment that the line names."""
     landed_as: str | None = None
-    """The deployment that was found when it landed: what counts for lines of older lakes, which kept no other name."""
+    """The deployment that was found when it landed, of rows of version 1, which kept no other name; else None."""
     engine: str | None = None
     versions: tuple[str, ...] = ()
     """The weights that sampled its tokens, as the server names them, each once."""
@@ -192,7 +191,7 @@ class Interpreter:
             name: one.model_dump(mode="json", exclude_defaults=True, exclude={"names", "models", "version_pattern"})
             for name, one in deployments.items()
         }
-        self._by_name = _by_alias(deployments) | {name: name for name in deployments}
+        self._look_up = Directory(deployments)
         # Calls of one log say the same few things over and over.
         self.meaning_of = lru_cache(maxsize=4096)(self._interpret)
         self._found = lru_cache(maxsize=4096)(self._find)
@@ -239,35 +238,15 @@ class Interpreter:
 
     def _find(self, deployment: str | None, landed_as: str | None, model: str) -> tuple[str | None, Deployment, str]:
         """The deployment's name, its settings and their hash."""
-        name = deployment if deployment is not None else self._by_model(model) or landed_as
-        name = self._by_name.get(name, name) if name is not None else None
+        name = self._look_up(deployment, landed_as, model)
         settings = self._deployments.get(name, _UNDESCRIBED) if name is not None else _UNDESCRIBED
         stated = self._stated.get(name, {}) if name is not None else {}
         rules = [_RULES, name, _named_version(model, settings), stated]
         packed = json.dumps(rules, sort_keys=True, separators=(",", ":"))
         return name, settings, hashlib.sha256(packed.encode(errors="backslashreplace")).hexdigest()
 
-    def _by_model(self, model: str) -> str | None:
-        """The one deployment whose pattern or list fits the model's name; None where none or several do."""
-        fitting = [
-            name
-            for name, settings in self._deployments.items()
-            if settings.version_pattern is not None and re.search(settings.version_pattern, model)
-        ] or [
-            name
-            for name, settings in self._deployments.items()
-            if any(fnmatchcase(model, pattern) for pattern in settings.models)
-        ]
-        return fitting[0] if len(fitting) == 1 else None
-
 
 _UNDESCRIBED = Deployment()
-
-
-def _by_alias(deployments: Mapping[str, Deployment]) -> dict[str, str]:
-    """The deployment of each further name; a name of several is of none."""
-    owners = Counter(alias for one in deployments.values() for alias in set(one.names))
-    return {alias: name for name, one in deployments.items() for alias in one.names if owners[alias] == 1}
 
 
 def joined_sha256(hashes: Iterable[str]) -> str:

@@ -40,6 +40,10 @@ class MeantCall:
         codes = {*self.codes, "prompt_from_successor"} - {"no_prompt_ids"}
         return replace(self, prompt=prompt, codes=tuple(sorted(codes)))
 
+    def with_code(self, code: str) -> MeantCall:
+        """The same call with one more code."""
+        return replace(self, codes=tuple(sorted({*self.codes, code})))
+
     def logged(self) -> LoggedCall:
         """The call as stitching wants it."""
         return LoggedCall(
@@ -52,12 +56,20 @@ class MeantCall:
             call_index=self.values["call_index"],
             response_id=self.values["response_id"],
             choice_index=self.values["choice_index"],
-            fault=masking_fault(self.codes),
+            fault=masking_fault(self.codes) or ("conflicting_copies" if "conflicting_copies" in self.codes else None),
             masked=frozenset(self.values["masked_positions"] or ()),
             unserved=self.meaning.choice_selection == "first"
             and self.values["num_choices"] > 1
             and self.values["choice_index"] != 0,
         )
+
+
+def _versions(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The weights that sampled the tokens, each once; of a row of version 1 the version that it landed with."""
+    spans, landed = values["version_spans"], values["landed_version"]
+    if spans is None and landed is not None:
+        return (landed,)
+    return tuple(dict.fromkeys(span["policy_version"] for span in spans or ()))
 
 
 class Reader:
@@ -73,9 +85,9 @@ class Reader:
         facts = Facts(
             model=values["model"],
             deployment=values["logged_deployment"],
-            landed_as=values["deployment"],
+            landed_as=values["landed_as"],
             engine=values["engine"],
-            versions=tuple(dict.fromkeys(span["policy_version"] for span in values["version_spans"] or ())),
+            versions=_versions(values),
         )
         drawn = (values["choice_index"], values["num_choices"], call.token_logprobs is not None)
         meaning, codes = self._cached(facts, values["sampling_json"], drawn, tuple(values["notes"]))

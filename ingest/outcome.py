@@ -13,8 +13,9 @@ from math import isfinite
 from typing import Any, get_args
 
 from ingest.times import parse_time
-from ingest.words import USUAL, SourceKind, WordSettings
+from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError
+from schemas.outcome import SourceKind
 
 SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
 JOIN_KEYS = ("trace_id", "call_id", "response_id", "session_id", "business_key")
@@ -47,17 +48,50 @@ class Outcome:
     observed_time: datetime | None
     session_id: str | None = None
     label: str | None = None
+    word: str | None = None
+    """The label that `value` was looked up for; None where the event states the number itself. No column."""
 
     table = "outcomes"
 
     @property
     def item_id(self) -> str:
-        """Hash of what the sender said; when it reached us does not enter, so a second delivery is the same event."""
-        said = [getattr(self, name) for name in self.__slots__ if name not in ("observed_time", "session_id", "label")]
-        # Fields of later versions enter only where they are stated, so that earlier deliveries keep their identity.
-        later = {"session_id": self.session_id, "label": self.label}
-        said += [[name, value] for name, value in later.items() if value is not None]
-        return hashlib.sha256(json.dumps(said, default=datetime.isoformat).encode()).hexdigest()[:32]
+        """Hash of what the sender said; when it reached us does not enter, so a second delivery is the same event.
+
+        A number that a label stands for does not enter, but the label: what it is worth may be stated otherwise later.
+        What version 1 did not read follows behind a dot, so that an event that it landed is still known by the part
+        before it (warehouse/sql/ingest/known_outcomes.sql). An event without a time ends in `.untimed`: no order is
+        known among several, and those that differ are a conflict.
+        """
+        stated = None if self.word is not None else self.value
+        said = [stated if name == "value" else getattr(self, name) for name in _SAID]
+        later = [[name, getattr(self, name)] for name in _SAID_LATER if getattr(self, name) is not None]
+        parts = [
+            _hash(said),
+            *([_hash(later)[:16]] if later else []),
+            *(["untimed"] if self.event_time is None else []),
+        ]
+        return ".".join(parts)
+
+
+_SAID = (
+    "event_id",
+    "trace_id",
+    "call_id",
+    "response_id",
+    "business_key",
+    "name",
+    "value",
+    "source_kind",
+    "source",
+    "scorer_version",
+    "event_time",
+)
+"""What version 1 read, in its order: its identities are of just that."""
+_SAID_LATER = ("session_id", "label", "word")
+
+
+def _hash(said: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(said, default=datetime.isoformat).encode()).hexdigest()[:32]
 
 
 def outcome_from(fields: Mapping[str, Any], words: WordSettings = USUAL, *, needs_time: bool = True) -> Outcome:
@@ -67,7 +101,7 @@ def outcome_from(fields: Mapping[str, Any], words: WordSettings = USUAL, *, need
     without a time is refused unless its format has none.
     """
     texts = {name: _text(fields, name) for name in (*OPTIONAL, "name", "source", "source_kind")}
-    value, label = _value_and_label(fields, texts["name"], texts["label"], words)
+    value, label, word = _value_and_label(fields, texts["name"], texts["label"], words)
     if all(texts[name] is None for name in JOIN_KEYS):
         raise LineError("no_join_key", f"none of {', '.join(JOIN_KEYS)} is there; expected one at least")
     if texts["source_kind"] not in SOURCE_KINDS:
@@ -92,29 +126,30 @@ def outcome_from(fields: Mapping[str, Any], words: WordSettings = USUAL, *, need
         observed_time=_time(fields, "observed_time") or event_time,
         session_id=texts["session_id"],
         label=label,
+        word=word,
     )
 
 
 def _value_and_label(
     fields: Mapping[str, Any], name: str | None, label: str | None, words: WordSettings
-) -> tuple[float | None, str | None]:
-    """The number and the label; a label stands for its number where no number is stated."""
+) -> tuple[float | None, str | None, str | None]:
+    """The number, the label, and the label that the number was looked up for where no number is stated."""
     value = fields.get("value")
     if isinstance(value, str):
         value = value.strip() or None
     if value is None:
         if label is not None:
-            return words.number_of(name, label), label
+            return words.number_of(name, label), label, label
         if "value" not in fields:
             raise LineError(
                 "bad_value", "value is missing; expected a number, true, false, or null to withdraw a score"
             )
-        return None, None
+        return None, None, None
     number = _number(value)
     if number is not None:
-        return number, label
+        return number, label, None
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
-        return words.number_of(name, value), label or value
+        return words.number_of(name, value), label or value, value
     raise LineError(
         "bad_value", f"value is {str(value)[:40]!r}; expected a number with a decimal point, true, false or nothing"
     )

@@ -22,7 +22,7 @@ _SCHEMA = table("outcomes").schema
 def outcome_rows(landed: Sequence[Placed], redactor: Redactor, now: datetime) -> pa.Table:
     """Score events as columns of `outcomes`; the time of reading stands for one that an event does not have."""
     outcomes = [redactor.outcome(placed.item.outcome) for placed in landed]
-    names = [field.name for field in fields(Outcome)]
+    names = [field.name for field in fields(Outcome) if field.name in _SCHEMA.names]
     columns: dict[str, Any] = {name: [getattr(outcome, name) for outcome in outcomes] for name in names}
     for name in ("event_time", "observed_time"):
         columns[name] = [time or now for time in columns[name]]

@@ -78,6 +78,16 @@ class RedactSettings(Settings):
         return self
 
     @model_validator(mode="after")
+    def _nothing_idle(self) -> RedactSettings:
+        if self.phone_region is not None and "phone" not in self.detectors:
+            raise ValueError(
+                f"phone_region is {self.phone_region!r} without the detector phone; expected it among detectors"
+            )
+        if self.redacted_ids == "drop" and not self.detectors and not self.patterns:
+            raise ValueError("redacted_ids is 'drop' and nothing is looked for; expected detectors or patterns")
+        return self
+
+    @model_validator(mode="after")
     def _known_region(self) -> RedactSettings:
         if self.phone_region is not None:
             from phonenumbers import SUPPORTED_REGIONS

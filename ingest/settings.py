@@ -50,7 +50,7 @@ class LogSettings(Settings):
 
     full_exports: tuple[str, ...] = ()
     """Patterns of outcome files that are written anew as a whole each time; a score that such a file no longer holds
-    is withdrawn. Convention, untested: none unless stated."""
+    is withdrawn. Each is committed, and so held in memory, as a whole. Convention, untested: none unless stated."""
 
     csv: CsvSettings = CsvSettings()
     """How CSV files with outcomes are written. Convention, untested."""

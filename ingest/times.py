@@ -30,6 +30,18 @@ def parse_time(value: str | float, field: str) -> datetime:
     return _from_epoch(value, field)
 
 
+def time_or_none(value: object, field: str) -> datetime | None:
+    """The time that a value of any type says; None where there is none: null, an empty text, 0, which exporters write.
+
+    Raises LineError (`bad_time`) for a value that is neither a text nor a number, and as `parse_time` does.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        raise LineError(
+            "bad_time", f"{field} is a {type(value).__name__}; expected ISO 8601 with an offset or epoch seconds"
+        )
+    return None if value in (None, "", 0, "0") else parse_time(value, field)
+
+
 def _from_iso(text: str, field: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)

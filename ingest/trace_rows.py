@@ -23,6 +23,7 @@ from ingest.messages import Messages, Told
 from ingest.settings import LogSettings
 from ingest.stitch import Stitched, stitch
 from ingest.successor import with_prompts
+from ingest.together import together
 from schemas.numbers import SENTINEL
 from schemas.tables import table
 
@@ -63,7 +64,7 @@ class TraceBuilder:
 
     def meaning_sha256(self, calls: Sequence[CallRow]) -> str:
         """What stands for the settings behind the meaning of these calls."""
-        named = {(row.values["logged_deployment"], row.values["deployment"], row.values["model"]) for row in calls}
+        named = {(row.values["logged_deployment"], row.values["landed_as"], row.values["model"]) for row in calls}
         return joined_sha256(self.interpreter.settings_sha256(*names) for names in named)
 
     def build(self, trace_id: str, revision: int, calls: Sequence[CallRow], split: str | None = None) -> Trace:
@@ -71,7 +72,8 @@ class TraceBuilder:
 
         `split` is that of its earlier revision, which it keeps; None at its first.
         """
-        by_id = {call.values["call_id"]: call for call in with_prompts([self._read(call) for call in calls])}
+        once = together([self._read(call) for call in calls], self._read)
+        by_id = {call.values["call_id"]: call for call in with_prompts(once)}
         told = Told(by_id)
         stitched = stitch([call.logged() for call in by_id.values()], told.name)
         faults = _faults(stitched, by_id)
@@ -92,7 +94,8 @@ class TraceBuilder:
             for index, branch in enumerate(stitched.branches)
         ]
         check_rows(trace_id, stitched.used, rows)
-        return Trace(rows, frozenset(faults), stitched.notes + _notes(stitched, by_id, told))
+        copied = Counter(call_logged_twice=len(calls) - len(once))
+        return Trace(rows, frozenset(faults), stitched.notes + copied + _notes(stitched, by_id, told))
 
 
 def _notes(stitched: Stitched, by_id: Mapping[str, MeantCall], told: Told) -> Counter[str]:

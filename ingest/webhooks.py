@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from ingest.outcome import JOIN_KEYS
-from ingest.words import SourceKind
+from schemas.outcome import SourceKind
 from schemas.settings import Settings
 
 PATH = re.compile(r"(headers|body)(\.[^.]+)+")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from schemas.errors import LineError
+from schemas.outcome import SourceKind
 from schemas.settings import Settings
-
-SourceKind = Literal["human", "program", "judge", "user", "webhook"]
 
 
 class WordSettings(Settings):

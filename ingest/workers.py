@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
@@ -82,21 +83,29 @@ def _drive(job: Mapping[str, Any], waiting: deque[str], tally: _Tally) -> list[F
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd="/"
     ) as worker:
         try:
-            _say(worker.stdin, job)
+            _ask(worker, job, "the first file")
             while waiting:
                 try:
                     file = waiting.popleft()
                 except IndexError:  # another thread took the last one
                     break
-                _say(worker.stdin, {"file": file})
+                _ask(worker, {"file": file}, file)
                 reports.append(_answer(worker, file, tally))
-        except BaseException:
+        except BaseException:  # whatever it was, no other worker begins a file that nobody will hear of
             waiting.clear()
             raise
         finally:
             if worker.stdin is not None:
-                worker.stdin.close()
+                with suppress(BrokenPipeError):  # of a worker that is gone
+                    worker.stdin.close()
     return reports
+
+
+def _ask(worker: subprocess.Popen[str], message: Mapping[str, Any], file: str) -> None:
+    try:
+        _say(worker.stdin, message)
+    except BrokenPipeError as error:
+        raise _ended(worker, file) from error
 
 
 def _say(pipe: IO[str] | None, message: Mapping[str, Any]) -> None:
@@ -104,6 +113,14 @@ def _say(pipe: IO[str] | None, message: Mapping[str, Any]) -> None:
         raise TracemillError("a worker without a pipe; this is a bug: report it")
     pipe.write(json.dumps(message) + "\n")
     pipe.flush()
+
+
+def _ended(worker: subprocess.Popen[str], file: str) -> TracemillError:
+    """What to say of a worker that is gone before it has answered."""
+    return TracemillError(
+        f"the process that was to read {file} ended with {worker.wait()}; expected a report. Was it killed, or out of "
+        "memory? Run the same command again: it goes on where the ledger ends; logs.max_processes = 1 needs less memory"
+    )
 
 
 def _answer(worker: subprocess.Popen[str], file: str, tally: _Tally) -> FileReport:
@@ -115,11 +132,7 @@ def _answer(worker: subprocess.Popen[str], file: str, tally: _Tally) -> FileRepo
         if "error" in told:
             raise getattr(errors, told["error"])(told["message"])
         tally.tell(file, told["stage"], told["done"])
-    code = worker.wait()
-    raise TracemillError(
-        f"the process that read {file} ended with {code}; expected a report. Was it killed, or out of memory? Run the "
-        "same command again: it goes on where the ledger ends; logs.max_processes = 1 needs less memory"
-    )
+    raise _ended(worker, file)
 
 
 def _work(lines: Iterator[str], answer: Callable[[Mapping[str, Any]], None]) -> None:

@@ -1,6 +1,11 @@
 """One score event from somewhere, append-only."""
 
+from typing import Literal
+
 from schemas.columns import Column, Kind, Table
+
+SourceKind = Literal["human", "program", "judge", "user", "webhook"]
+"""Who scores."""
 
 OUTCOMES = Table(
     "outcomes",

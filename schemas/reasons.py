@@ -73,6 +73,12 @@ REASONS: dict[str, Reason] = {
             "Log times as ISO 8601 with an offset, or as epoch seconds.",
         ),
         Reason(
+            "no_trace_id",
+            "line",
+            "Nothing in the line says which trace it belongs to.",
+            "Nothing: such lines were refused by an earlier version, and land as traces of one call.",
+        ),
+        Reason(
             "no_choices",
             "line",
             "The response has no choice in it.",
@@ -547,6 +553,13 @@ REASONS: dict[str, Reason] = {
             "note",
             "The exporter dropped attributes of the span over its limit, so fields may be missing.",
             "Raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT.",
+        ),
+        Reason(
+            "orphan_messages",
+            "note",
+            "The line also holds messages of other model calls, whose spans stand elsewhere: those were not read.",
+            "Write the messages onto the span: set OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only.",
         ),
         Reason(
             "answer_unreadable",

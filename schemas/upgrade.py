@@ -2,7 +2,9 @@
 
 Version 1 is the first. A step is a tuple of DDL statements under the version it leads to;
 `warehouse.versions` runs the missing ones in order, in one transaction, when it opens an older lake for writing.
-A new column is nullable, since the rows of older versions do not have it.
+A new column is nullable, since the rows of older versions do not have it; `schema_version` says which those are. What
+they kept in other columns is read from there: the weights of a call of version 1 from its `policy_version`
+(warehouse/sql/ingest/calls_of_traces.sql).
 """
 
 STEPS: dict[int, tuple[str, ...]] = {

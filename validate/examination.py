@@ -92,7 +92,7 @@ def _gather(night: Night, settings: ValidateSettings, as_of: datetime) -> _Evide
         counts=count_tokens(night.traces.sequences),
         contents=contents_of(night.traces, night.calls),
         writers=writers,
-        rewards=reward_of(night.traces, night.outcomes, settings.reward, as_of_us=as_of_us),
+        rewards=reward_of(night.traces, night.outcomes, settings.reward, as_of_us=as_of_us, is_timed=night.is_timed),
         staleness=Staleness(
             lag=writers.lag,
             age_hours=night.traces.age_hours(as_of_us),

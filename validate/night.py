@@ -18,7 +18,7 @@ from validate.versions import Policies, policies_of
 if TYPE_CHECKING:
     from warehouse.lake import Lake
 
-_CALL_COLUMNS = ("call_id", "trace_id", "response_id")
+_CALL_COLUMNS = ("call_id", "trace_id", "response_id", "started_at", "ingested_at")
 _SCORED_COLUMNS = ("trace_id", "trace_revision", "sequence_index", "logprobs")
 
 
@@ -40,6 +40,13 @@ class Night:
     """Log-probabilities of current revisions under the current policy."""
     is_trained: Booleans
     """[N] whether the trace has trained the current policy or one of its ancestors."""
+
+    @property
+    def is_timed(self) -> Booleans:
+        """[N] whether the log had a time for each call of the trace; where it had none, that of reading stands."""
+        untimed = self.calls.filter(pc.equal(self.calls["started_at"], self.calls["ingested_at"]))["trace_id"]
+        is_untimed = pc.is_in(self.traces.trace_ids, value_set=pc.unique(untimed))
+        return np.asarray(~is_untimed.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def read_night(lake: Lake, *, as_of: datetime, snapshot: int | None = None) -> Night:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
+from schemas.outcome import SourceKind
 from schemas.settings import Settings
 from validate.segments import Booleans, Floats, Integers
 from validate.traces import Texts, Traces
-
-SourceKind = Literal["human", "program", "judge", "user", "webhook"]
 
 
 class RewardSettings(Settings):
@@ -79,9 +78,12 @@ class Rewards:
         return ~np.isnan(self.value)
 
 
-def reward_of(traces: Traces, outcomes: pa.Table, settings: RewardSettings, *, as_of_us: int) -> Rewards:
+def reward_of(
+    traces: Traces, outcomes: pa.Table, settings: RewardSettings, *, as_of_us: int, is_timed: Booleans | None = None
+) -> Rewards:
     """The latest outcome of each trace that the settings name; rows of `outcomes` are of `outcomes_as_of`.
 
+    Where `is_timed` [N] is false the log had no time of the trace, so no outcome is too early for it.
     Of several sources the latest word counts; of two with one time, the source that is last by name.
     """
     age_hours = traces.age_hours(as_of_us)
@@ -93,6 +95,8 @@ def reward_of(traces: Traces, outcomes: pa.Table, settings: RewardSettings, *, a
     revised[owners] = matching["num_events"].to_numpy()[rows] > 1
     given_us = matching["event_time"].cast(pa.int64()).to_numpy()[rows]
     early[owners] = given_us < traces.started_us()[owners] - settings.skew_minutes * 6e7
+    if is_timed is not None:
+        early &= is_timed
     source = np.full(traces.num_traces, None, dtype=object)
     names = pc.binary_join_element_wise(matching["source_kind"], matching["source"], "/")
     source[owners] = names.to_numpy(zero_copy_only=False)[rows]

@@ -1,7 +1,7 @@
 """What one server answers, and everything that may be written around it.
 
 A log line is a bare response, `{"request": ..., "response": ...}`, the same with `chunks` of a stream, or either of
-them inside a gateway's envelope. A `Body` knows one server's response; `format_of` makes it a format that reads all.
+them inside a gateway's envelope. A `Body` knows one server's response; a `BodyReader` reads it in all of them.
 """
 
 from __future__ import annotations
@@ -116,12 +116,6 @@ class Body:
     join: Callable[[Sequence[Any]], tuple[Any, tuple[str, ...]]] | None = None
 
 
-def format_of(body: Body) -> Format:
-    """The format that reads every wrapping of a body."""
-    reader = BodyReader(body)
-    return Format(body.name, reader.claims, reader.read)
-
-
 class BodyReader:
     """Reads a body in every wrapping, each with one typed decode."""
 
@@ -134,6 +128,11 @@ class BodyReader:
         self._response: Any = msgspec.json.Decoder(body.response)
         self._chunks: Any = msgspec.json.Decoder(list[chunk])
         self._request: Any = msgspec.json.Decoder(body.request)
+
+    @property
+    def format(self) -> Format:
+        """The format of log lines that hold this body."""
+        return Format(self._body.name, self.claims, self.read)
 
     def claims(self, keys: Keys) -> bool:
         """Whether a line with these keys holds this body, bare or wrapped."""

@@ -84,6 +84,14 @@ class Request(Struct):
 NOT_SAMPLING = ("model", "messages", "prompt", "user", "session_id", "conversation_params")
 
 
+def sampling_in(request: Request) -> dict[str, Any]:
+    """The sampling parameters as logged; what the request left out is left out. It loses the rest: read that first."""
+    for name in NOT_SAMPLING:
+        setattr(request, name, UNSET)
+    stated: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))  # quicker than field by field
+    return stated
+
+
 class TopToken(Struct, gc=False):
     """One of the likeliest tokens at a position."""
 

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from ingest.call import Call, pack_ids
 from ingest.formats.body import Wrapped, refuse_nul, text_or_none
-from ingest.formats.chat import NOT_SAMPLING, Choice, Request, Response, as_logged, reply_of
+from ingest.formats.chat import Choice, Request, Response, as_logged, reply_of, sampling_in
 from ingest.formats.extras import Extras, extras_of
 from ingest.formats.generation import packed, top_lists
 from ingest.formats.prompts import Prompts, asks_for_echo, echoes, listed_prompts, prompts_of, without_echo
 from ingest.formats.servers import Server, server_of
-from ingest.formats.stop_strings import behind_stop
+from ingest.formats.stop_strings import masked_behind
 from ingest.formats.tokens import Tokens, sampling_logprobs_differ, texts_of, tokens_of
 from ingest.formats.weights import spans_of
 from schemas.errors import LineError
@@ -123,10 +122,7 @@ def _session(request: Request) -> str | None:
 def _split(request: Request) -> tuple[str | None, dict[str, Any]]:
     """The messages or the prompt as logged, and the sampling parameters; what the request left out is left out."""
     told = request.messages if isinstance(request.messages, Raw) else request.prompt
-    for name in NOT_SAMPLING:
-        setattr(request, name, UNSET)
-    parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))  # quicker than field by field
-    return as_logged(told, "request.messages") if isinstance(told, Raw) else None, parameters
+    return as_logged(told, "request.messages") if isinstance(told, Raw) else None, sampling_in(request)
 
 
 def _call(choice: Choice, answer: Answer) -> Call:
@@ -158,7 +154,7 @@ def _call(choice: Choice, answer: Answer) -> Call:
         logprob_kind=kind,
         top_token_ids=top_ids,
         top_token_logprobs=top_logprobs,
-        weight_spans=spans_of(choice, answer.response, extras, num_tokens, found),
+        weight_spans=spans_of(choice, answer.response, extras, num_tokens),
         masked_positions=_behind(stop, choice, tokens, num_tokens, found),
         finish_reason="abort" if "stream_cut" in found else finish,
         stop_reason=text_or_none(stop),
@@ -270,14 +266,11 @@ def _is_short(num_logprobs: int, answer: Answer, choice: Choice) -> bool:
 
 def _behind(stop: object, choice: Choice, tokens: Tokens | None, num_tokens: int, found: list[str]) -> tuple[int, ...]:
     """Positions wholly behind the stop string, where one ended the reply; noted where nothing can say it."""
-    if not isinstance(stop, str) or not stop or not num_tokens:
+    if not isinstance(stop, str):
         return ()
     texts = texts_of(choice.logprobs)[tokens.skipped if tokens is not None else 0 :]
     text = choice.text if choice.message is None else choice.message.content
-    behind = behind_stop(texts, text if isinstance(text, str) else None, stop) if len(texts) == num_tokens else None
-    if behind is None:
-        found.append("stop_string_not_found")
-    return behind or ()
+    return masked_behind(texts, text if isinstance(text, str) else None, stop, num_tokens, found)
 
 
 def _reply(choice: Choice, answer: Answer) -> str | None:

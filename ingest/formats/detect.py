@@ -25,44 +25,51 @@ from ingest.formats import (
     tracemill,
     verifiers_trace,
 )
-from ingest.formats.bodies import BODIES
-from ingest.formats.body import first_element, format_of
+from ingest.formats.bodies import READERS
+from ingest.formats.body import first_element
 from ingest.formats.format import Format, Keys, Records, keys_of
 from ingest.formats.scores import score_formats
 from ingest.formats.strict import repair
 from ingest.outcome import Outcome
 from ingest.webhooks import WebhookEvent
-from ingest.words import WordSettings
+from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError, UsageError
-
-FORMATS: tuple[Format, ...] = (
-    litellm_standard.FORMAT,
-    litellm_spend.FORMAT,
-    litellm_ducklake.FORMAT,
-    agent_lightning_event.FORMAT,
-    agent_lightning_span.FORMAT,
-    mlflow_trace.format_of(),
-    langfuse_trace.format_of(),
-    otlp.format_of(),
-    phoenix_span.format_of(),
-    openinference.FORMAT,
-    verifiers_trace.FORMAT,
-    rllm_trace.FORMAT,
-    slime_sample.FORMAT,
-    areal_response.FORMAT,
-    tracemill.FORMAT,
-    *(format_of(body) for body in BODIES),
-)
-"""All formats; the first that claims a line reads it, so a special one stands before a general one."""
 
 _ELEMENTS = msgspec.json.Decoder(list[Raw])
 
 
+def log_formats(words: WordSettings) -> tuple[Format, ...]:
+    """The formats of logs, with what the labels of scores within them are worth.
+
+    The first that claims a line reads it, so a special one stands before a general one.
+    """
+    return (
+        litellm_standard.FORMAT,
+        litellm_spend.FORMAT,
+        litellm_ducklake.FORMAT,
+        agent_lightning_event.FORMAT,
+        agent_lightning_span.FORMAT,
+        mlflow_trace.format_of(words),
+        langfuse_trace.format_of(words),
+        otlp.format_of(words),
+        phoenix_span.format_of(words),
+        openinference.FORMAT,
+        verifiers_trace.FORMAT,
+        rllm_trace.FORMAT,
+        slime_sample.FORMAT,
+        areal_response.FORMAT,
+        tracemill.FORMAT,
+        *(reader.format for reader in READERS),
+    )
+
+
+FORMATS = log_formats(USUAL)
+"""The formats of logs where no settings are at hand."""
+
+
 def all_formats(words: WordSettings, events: Mapping[str, WebhookEvent]) -> tuple[Format, ...]:
-    """The formats of logs, then those of scores, which settings help to read, as they do the scores within exports."""
-    exports = (module.format_of(words) for module in (mlflow_trace, langfuse_trace, otlp, phoenix_span))
-    by_name = {export.name: export for export in exports}
-    return (*(by_name.get(known.name, known) for known in FORMATS), *score_formats(words, events))
+    """The formats of logs, then those of scores."""
+    return (*log_formats(words), *score_formats(words, events))
 
 
 def format_named(name: str, formats: Sequence[Format] = FORMATS) -> Format:

@@ -23,7 +23,10 @@ NAMES: dict[tuple[Shape, Server], str] = {
     ("completions", "together"): "openai_completions",
     ("completions", "openai"): "openai_completions",
 }
-"""The format of each server's answers; completions that add little to OpenAI's go by its name."""
+"""The format of each server's answers, special before general; completions that add little to OpenAI's go by its name.
+
+What to send so that a server logs ids and log-probabilities: docs/formats.md.
+"""
 
 
 def dialect(name: str) -> Body:

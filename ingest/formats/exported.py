@@ -14,12 +14,11 @@ from msgspec import Raw
 from ingest.call import Call
 from ingest.formats import bodies
 from ingest.formats.body import Envelope, refuse_nul
-from ingest.formats.chat import Request
+from ingest.formats.chat import NOT_SAMPLING, Request
 from ingest.formats.dialogue import encoded
 from ingest.formats.sizes import SmallInt
 from schemas.errors import LineError
 
-_NOT_SAMPLING = ("model", "messages", "user")
 _UNSET = (None, "", "None", "null")
 """What exporters write for a parameter that a request left out."""
 
@@ -150,7 +149,7 @@ def sampling_of(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[st
     kept: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     for name, value in parameters.items():
-        if name not in Request.__struct_fields__ or name in _NOT_SAMPLING or value in _UNSET:
+        if name not in Request.__struct_fields__ or name in NOT_SAMPLING or value in _UNSET:
             continue
         try:
             if isinstance(value, float) and not isfinite(value):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from ingest.formats.chat import NULL, Choice, ProviderFields, RawOutput, Response, SglExt
-from ingest.formats.sglang_generate import MetaInfo
+from ingest.formats.sglang_answers import MetaInfo
 
 _PROVIDER_FIELDS = msgspec.json.Decoder(ProviderFields | None)
 _META_INFO = msgspec.json.Decoder(MetaInfo | None)

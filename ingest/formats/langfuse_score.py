@@ -9,8 +9,9 @@ from ingest.formats.format import Format, Keys
 from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, spelled_id
 from ingest.formats.score_line import fields_of
 from ingest.outcome import Outcome, outcome_from
-from ingest.words import USUAL, SourceKind, WordSettings
+from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError
+from schemas.outcome import SourceKind
 
 NAME = "langfuse_score"
 

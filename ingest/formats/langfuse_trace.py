@@ -17,9 +17,8 @@ from ingest.formats.format import Format, Keys, Records
 from ingest.formats.langfuse_score import score_outcome
 from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, spelled_id
 from ingest.formats.score_line import part, parts
-from ingest.times import parse_time
+from ingest.times import time_or_none
 from ingest.words import USUAL, WordSettings
-from schemas.errors import LineError
 
 NAME = "langfuse_trace"
 
@@ -97,8 +96,8 @@ def _calls(observation: Mapping[str, Any], trace: Mapping[str, Any]) -> tuple[Ca
             session_id=text_in(observation, "sessionId") or text_in(trace, "sessionId"),
             user=text_in(observation, "userId") or text_in(trace, "userId"),
             ask_id=_ask_id(observation) or _ask_id(trace),
-            started_at=_time(observation, "startTime"),
-            ended_at=_time(observation, "endTime"),
+            started_at=time_or_none(observation.get("startTime"), "startTime"),
+            ended_at=time_or_none(observation.get("endTime"), "endTime"),
             model=text_in(observation, "model", "providedModelName") or text_in(inner, "model"),
             sampling=sampling,
             messages_json=messages_json(given),
@@ -133,12 +132,3 @@ def _number(text: str) -> Any:
 def _ask_id(holder: Mapping[str, Any]) -> str | None:
     metadata = parsed(holder.get("metadata"))
     return text_in(metadata, "ask_id") if isinstance(metadata, Mapping) else None
-
-
-def _time(observation: Mapping[str, Any], name: str) -> Any:
-    value = observation.get(name)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise LineError("bad_time", f"{name} is a {type(value).__name__}; expected ISO 8601 with an offset")
-    return parse_time(value, name)

@@ -15,6 +15,7 @@ from ingest.formats.chat import NULL
 from ingest.formats.format import Keys
 from ingest.formats.generation import packed, parameters, prompt_messages, top_lists
 from ingest.formats.sizes import SmallInt, TokenId
+from ingest.formats.stop_strings import masked_behind
 from schemas.errors import LineError
 
 NAME = "llamacpp_completion"
@@ -63,6 +64,7 @@ class Entry(Struct, gc=False):
     """One token with its log-probability, or with a probability after sampling; older servers give no id."""
 
     id: TokenId | None = None
+    token: str | None = None
     logprob: float | None = None
     prob: float | None = None
     top_logprobs: list[Entry] | None = None
@@ -173,6 +175,9 @@ def _call(
         logprob_kind=kind,
         top_token_ids=top_ids,
         top_token_logprobs=top_logprobs,
+        masked_positions=masked_behind(
+            [entry.token for entry in entries or ()], response.content, response.stopping_word, len(ids or ()), found
+        ),
         sampling=_parameters(stated),
         finish_reason="abort" if "stream_cut" in notes else _finish(response),
         stop_reason=response.stopping_word or None,

@@ -12,8 +12,9 @@ from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, spelle
 from ingest.formats.score_line import fields_of, part
 from ingest.outcome import Outcome, outcome_from
 from ingest.times import parse_time
-from ingest.words import USUAL, SourceKind, WordSettings
+from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError
+from schemas.outcome import SourceKind
 
 NAME = "mlflow_assessment"
 

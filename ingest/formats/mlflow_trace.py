@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,10 @@ from ingest.formats.format import Format, Keys, Records, keys_of
 from ingest.formats.mlflow_assessment import assessment_outcome
 from ingest.formats.otel_attributes import TRACE_ID_BYTES, spelled_id
 from ingest.formats.score_line import part, parts
-from ingest.formats.spans import Span, exported_calls
-from ingest.times import parse_time
+from ingest.formats.span_calls import exported_call
+from ingest.formats.spans import Span
+from ingest.times import time_or_none
 from ingest.words import USUAL, WordSettings
-from schemas.errors import LineError
 
 NAME = "mlflow_trace"
 _FAILED = ("STATUS_CODE_ERROR", "ERROR")
@@ -57,28 +58,21 @@ def _records(info: Mapping[str, Any], data: Mapping[str, Any], words: WordSettin
 def _calls(span: Mapping[str, Any], trace_id: str, beside: Mapping[str, Any]) -> tuple[Call, ...]:
     context = part(span, "context")  # the form before 3.5 has the ids in it, and `0x` before them
     status = span.get("status_code") or part(span, "status").get("code")
-    call = exported_calls(
+    call = exported_call(
         Span(
             trace_id=None,
             span_id=span.get("span_id", context.get("span_id")),
             attributes={**beside, **part(span, "attributes")},
-            started_at=_time(span, "start_time_unix_nano", "start_time"),
-            ended_at=_time(span, "end_time_unix_nano", "end_time"),
+            started_at=_first_time(span, "start_time_unix_nano", "start_time"),
+            ended_at=_first_time(span, "end_time_unix_nano", "end_time"),
             has_failed=status in _FAILED,
         ),
-        (mlflow_attributes.exported,),
         NAME,
+        (mlflow_attributes.exported,),
     )
     return () if call is None else calls_of(replace(call, trace_id=trace_id))  # an id may be of any form here
 
 
-def _time(span: Mapping[str, Any], *names: str) -> Any:
-    """The first of these times that is there, in nanoseconds."""
-    for name in names:
-        value = span.get(name)
-        if value is None or value == 0:
-            continue
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise LineError("bad_time", f"{name} is a {type(value).__name__}; expected nanoseconds since 1970")
-        return parse_time(value, name)
-    return None
+def _first_time(span: Mapping[str, Any], *names: str) -> datetime | None:
+    """The first of these times that is there."""
+    return next((time for name in names if (time := time_or_none(span.get(name), name)) is not None), None)

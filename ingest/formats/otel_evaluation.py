@@ -1,16 +1,17 @@
-"""OpenTelemetry evaluation events: `gen_ai.evaluation.result`, alone in a line or within OTLP/JSON log lines."""
+"""OpenTelemetry evaluation events: `gen_ai.evaluation.result`, one log record a line; `otlp` reads whole log lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ingest.formats.format import Format, Keys
 from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, decode_attributes, hex_id
-from ingest.formats.score_line import fields_of, part, parts
+from ingest.formats.score_line import fields_of
 from ingest.outcome import Outcome, outcome_from
-from ingest.words import USUAL, SourceKind, WordSettings
+from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError
+from schemas.outcome import SourceKind
 
 NAME = "otel_evaluation"
 EVENT = "gen_ai.evaluation.result"
@@ -20,10 +21,8 @@ UNSAID: SourceKind = "judge"
 
 
 def claims(keys: Keys) -> bool:
-    """Whether the keys are those of a log record or of lines of an OTLP log exporter."""
-    return "resourceLogs" in keys or (
-        {"attributes", "timeUnixNano"} <= keys.keys() and ("eventName" in keys or "body" in keys)
-    )
+    """Whether the keys are those of a log record by itself."""
+    return {"attributes", "timeUnixNano"} <= keys.keys() and ("eventName" in keys or "body" in keys)
 
 
 def evaluation_outcome(
@@ -77,23 +76,14 @@ def _nanos(record: Mapping[str, Any], name: str) -> int | None:
     raise LineError("bad_time", f"{name} is {str(value)[:40]!r}; expected whole nanoseconds since 1970")
 
 
-def _records(line: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Each log record of a line, and who wrote it: its scope, else its service."""
-    if "resourceLogs" not in line:
-        yield line, "otel"
-    for resource in parts(line, "resourceLogs"):
-        service = decode_attributes(part(resource, "resource").get("attributes")).get("service.name")
-        for scope in parts(resource, "scopeLogs"):
-            source = part(scope, "scope").get("name") or service or "otel"
-            for record in parts(scope, "logRecords"):
-                yield record, source if isinstance(source, str) else "otel"
-
-
 def format_of(words: WordSettings) -> Format:
     """The format, with what labels are worth; log records of other events hold nothing to keep."""
 
-    def read(line: bytes) -> tuple[Outcome, ...]:
-        found = (evaluation_outcome(record, words, source=source) for record, source in _records(fields_of(line)))
-        return tuple(outcome for outcome in found if outcome is not None)
+    def read(line: bytes) -> tuple[Outcome, ...] | None:
+        record = fields_of(line)
+        if not claims(record):
+            return None
+        outcome = evaluation_outcome(record, words)
+        return () if outcome is None else (outcome,)
 
     return Format(NAME, claims, read, tells_apart=False)

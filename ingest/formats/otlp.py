@@ -14,22 +14,20 @@ from typing import Any
 import msgspec
 
 from ingest.call import Call
-from ingest.formats import genai_attributes, mlflow_attributes, openinference
+from ingest.formats import genai_attributes
 from ingest.formats.beside import Score, feedback, with_scores
-from ingest.formats.exported import calls_of
 from ingest.formats.format import Format, Keys, Records
 from ingest.formats.genai_attributes import is_message_event
 from ingest.formats.otel_attributes import decode_attributes, decode_value
 from ingest.formats.otel_evaluation import EVENT, evaluation_outcome
 from ingest.formats.score_line import part, parts
-from ingest.formats.spans import Event, Span, exported_calls, flat
-from ingest.times import parse_time
+from ingest.formats.span_calls import span_calls
+from ingest.formats.spans import Event, Span, flat
+from ingest.times import time_or_none
 from ingest.words import USUAL, WordSettings
 from schemas.errors import LineError
 
 NAME = "otlp"
-DIALECTS = (openinference.exported, mlflow_attributes.exported, genai_attributes.exported)
-"""The first that knows a span reads it; OpenInference and MLflow keep the raw answer, so they stand before GenAI's."""
 
 _MARKS = ("resourceSpans", "scopeSpans", "resourceLogs", "scopeLogs")
 _IN_LINE = tuple(f'"{mark}"'.encode() for mark in (*_MARKS, "startTimeUnixNano"))
@@ -61,8 +59,9 @@ def format_of(words: WordSettings = USUAL) -> Format:
 def records_of(document: Mapping[str, Any], words: WordSettings) -> Records:
     """The calls and scores of one decoded line; spans of other kinds and events of other names hold neither.
 
-    Raises LineError for a line that has only messages of calls whose spans stand elsewhere: nothing in it names a
-    model.
+    Messages of calls whose spans stand elsewhere are of no use, for nothing in the line names their model: the calls
+    of the line are noted, and a line that holds nothing else is refused (LineError). A line with scores and without a
+    call keeps its scores; the calls themselves are noted where their spans stand (`text_not_logged`).
     """
     messages: dict[Key, list[Event]] = defaultdict(list)
     calls: list[Call] = []
@@ -83,6 +82,8 @@ def records_of(document: Mapping[str, Any], words: WordSettings) -> Records:
             f"messages of {len(messages)} model calls without their spans; expected both in one line, or the messages "
             "on the span: see docs/formats.md",
         )
+    for call in calls if messages else ():
+        call.notes = (*call.notes, "orphan_messages")
     return with_scores(calls, scores)
 
 
@@ -118,21 +119,19 @@ def _scores(span: Mapping[str, Any], attributes: Mapping[str, Any], words: WordS
 
 
 def _of_span(span: Mapping[str, Any], attributes: Mapping[str, Any], told: list[Event]) -> tuple[Call, ...]:
-    call = exported_calls(
+    return span_calls(
         Span(
             trace_id=span.get("traceId"),
             span_id=span.get("spanId"),
             attributes=dict(flat(attributes)),
-            started_at=_time(span, "startTimeUnixNano"),
-            ended_at=_time(span, "endTimeUnixNano"),
+            started_at=time_or_none(span.get("startTimeUnixNano"), "startTimeUnixNano"),
+            ended_at=time_or_none(span.get("endTimeUnixNano"), "endTimeUnixNano"),
             events=(*(_event(event) for event in parts(span, "events")), *told),
             has_failed=part(span, "status").get("code") in _FAILED,
             notes=_notes(span),
         ),
-        DIALECTS,
         NAME,
     )
-    return () if call is None else calls_of(call)
 
 
 def _is_evaluation(record: Mapping[str, Any]) -> bool:
@@ -146,19 +145,17 @@ def _of_record(record: Mapping[str, Any], messages: dict[Key, list[Event]]) -> t
     body = decode_value(record.get("body"), "body")
     if name == genai_attributes.DETAILS:
         inner = body if isinstance(body, Mapping) else {}
-        time = _time(record, "timeUnixNano") or _time(record, "observedTimeUnixNano")
-        call = exported_calls(
+        times = (time_or_none(record.get(name), name) for name in ("timeUnixNano", "observedTimeUnixNano"))
+        return span_calls(
             Span(
                 trace_id=record.get("traceId"),
                 span_id=record.get("spanId"),
                 attributes={**inner, **attributes},
-                ended_at=time,
+                ended_at=next((time for time in times if time is not None), None),
                 notes=_notes(record),
             ),
-            DIALECTS,
             NAME,
         )
-        return () if call is None else calls_of(call)
     if isinstance(name, str) and is_message_event(name):
         messages[_key(record)].append(Event(name=name, attributes=attributes, body=body))
     return ()
@@ -181,13 +178,3 @@ def _event(event: Mapping[str, Any]) -> Event:
 def _notes(record: Mapping[str, Any]) -> tuple[str, ...]:
     dropped = record.get("droppedAttributesCount")
     return () if dropped in (None, 0, "0") else ("attributes_dropped",)
-
-
-def _time(record: Mapping[str, Any], name: str) -> Any:
-    """A time in nanoseconds, text or number; 0 means that there is none."""
-    value = record.get(name)
-    if value in (None, 0, "0", ""):
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise LineError("bad_time", f"{name} is a {type(value).__name__}; expected nanoseconds since 1970")
-    return parse_time(value, name)

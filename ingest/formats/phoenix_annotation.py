@@ -9,7 +9,8 @@ from ingest.formats.format import Format, Keys
 from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, spelled_id
 from ingest.formats.score_line import fields_of, part
 from ingest.outcome import Outcome, outcome_from
-from ingest.words import USUAL, SourceKind, WordSettings
+from ingest.words import USUAL, WordSettings
+from schemas.outcome import SourceKind
 
 NAME = "phoenix_annotation"
 

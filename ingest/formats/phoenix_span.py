@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from ingest.formats import (
-    agent_lightning_span,
-    genai_attributes,
-    mlflow_attributes,
-    openinference,
-    openinference_feedback,
-)
+from ingest.formats import agent_lightning_span, openinference, openinference_feedback
 from ingest.formats.beside import feedback, with_scores
-from ingest.formats.exported import calls_of
 from ingest.formats.format import Format, Keys, Records
 from ingest.formats.score_line import part, parts
-from ingest.formats.spans import Event, Span, exported_calls, flat
-from ingest.times import parse_time
+from ingest.formats.span_calls import span_calls
+from ingest.formats.spans import Event, Span, flat
+from ingest.times import time_or_none
 from ingest.words import USUAL, WordSettings
-from schemas.errors import LineError
 
 NAME = "phoenix_span"
-DIALECTS = (openinference.exported, mlflow_attributes.exported, genai_attributes.exported)
 
 
 def claims(keys: Keys) -> bool:
@@ -54,20 +45,18 @@ def _records(span: Mapping[str, Any], words: WordSettings) -> Records:
     context = part(span, "context")
     links = parts(span, "links")
     status = span.get("status_code") or part(span, "status").get("status_code")
-    call = exported_calls(
+    calls = span_calls(
         Span(
             trace_id=context.get("trace_id"),
             span_id=context.get("span_id"),
             attributes=_spelled(dict(flat(attributes)), span.get("span_kind")),
-            started_at=_time(span, "start_time"),
-            ended_at=_time(span, "end_time"),
+            started_at=time_or_none(span.get("start_time"), "start_time"),
+            ended_at=time_or_none(span.get("end_time"), "end_time"),
             events=tuple(_event(event) for event in parts(span, "events")),
             has_failed=status == "ERROR",
         ),
-        DIALECTS,
         NAME,
     )
-    calls = () if call is None else calls_of(call)
     return with_scores(calls, feedback(attributes, links, span.get("end_time"), words) if links else ())
 
 
@@ -79,12 +68,3 @@ def _spelled(attributes: dict[str, Any], kind: object) -> dict[str, Any]:
 def _event(event: Mapping[str, Any]) -> Event:
     name = event.get("name")
     return Event(name=name if isinstance(name, str) else "", attributes=part(event, "attributes"))
-
-
-def _time(span: Mapping[str, Any], name: str) -> datetime | None:
-    value = span.get(name)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise LineError("bad_time", f"{name} is a {type(value).__name__}; expected ISO 8601 with an offset")
-    return parse_time(value, name)

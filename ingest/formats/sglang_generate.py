@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -13,10 +11,12 @@ from msgspec import Raw, Struct
 from ingest.call import Call, WeightSpan, pack_ids, whole
 from ingest.formats.body import Body, Wrapped, refuse_nul, text_or_none
 from ingest.formats.chat import NULL
-from ingest.formats.chat import WeightSpan as LoggedSpan
 from ingest.formats.format import Keys
 from ingest.formats.generation import packed, parameters, prompt_messages, top_lists
+from ingest.formats.sglang_answers import Answer, Answers, Finish, MetaInfo
+from ingest.formats.sglang_stream import join
 from ingest.formats.sizes import SmallInt, TokenId
+from ingest.formats.stop_strings import masked_behind
 from schemas.errors import LineError
 
 NAME = "sglang_generate"
@@ -64,54 +64,6 @@ class Request(Struct):
     audio_data: Any = None
 
 
-class Triple(Struct, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One token: its log-probability comes first, its id second; the text is null unless it was asked for."""
-
-    logprob: float | None
-    token_id: TokenId
-    text: str | None = None
-
-
-class Finish(Struct):
-    """Why it stopped: stop, length or abort, and what matched."""
-
-    type: str
-    matched: int | str | None = None
-
-
-class MetaInfo(Struct):
-    """What the server says about one answer."""
-
-    id: str | None = None
-    finish_reason: Finish | str | None = None
-    prompt_tokens: SmallInt | None = None
-    completion_tokens: SmallInt | None = None
-    weight_version: str | int | None = None
-    weight_versions: list[LoggedSpan] | None = None
-    num_retractions: SmallInt | None = None
-    input_token_logprobs: list[Triple] | None = None
-    output_token_logprobs: list[Triple] | None = None
-    output_token_sampling_logprobs: list[float | None] | None = None
-    output_top_logprobs: list[list[Triple] | None] | None = None
-
-
-class Answer(Struct):
-    """One answer, or one chunk of it."""
-
-    text: str | None = None
-    output_ids: list[TokenId] | None = None
-    meta_info: MetaInfo | None = None
-    index: SmallInt | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What a list holds: the answers of one request, each with its notes."""
-
-    answers: tuple[tuple[Answer, tuple[str, ...]], ...]
-    streamed: bool
-
-
 class Asked(NamedTuple):
     """What a request asks with one prompt."""
 
@@ -127,21 +79,6 @@ _BATCH = msgspec.json.Decoder(list[list[TokenId]])
 def claims(keys: Keys) -> bool:
     """Whether a response with these keys is one of `/generate`, whole or a chunk."""
     return "meta_info" in keys and "choices" not in keys and ("text" in keys or "output_ids" in keys)
-
-
-def join(chunks: Sequence[Answer]) -> tuple[Answers, tuple[str, ...]]:
-    """The answers that a list holds: the chunks of a stream, several finished answers (n > 1, a batch), or both.
-
-    Chunks of one answer share its id and index. A list that repeats what came before (SGLang's default) and one that
-    goes on (`--incremental-streaming-output`) are told apart by `completion_tokens`, which counts from the beginning.
-    """
-    by_answer: dict[tuple[str | None, int | None], list[Answer]] = {}
-    for chunk in chunks:
-        meta = chunk.meta_info or MetaInfo()
-        by_answer.setdefault((meta.id, chunk.index), []).append(chunk)
-    answers = tuple(_whole(pieces) for pieces in by_answer.values())
-    streamed = len(by_answer) < len(chunks) or any(notes for _, notes in answers)
-    return Answers(answers, streamed), ()
 
 
 def calls(wrapped: Wrapped) -> tuple[Call, ...] | None:
@@ -189,42 +126,6 @@ BODY = Body(
     claims_chunk=claims,
     join=join,
 )
-
-
-def _whole(pieces: list[Answer]) -> tuple[Answer, tuple[str, ...]]:
-    """One answer of its chunks; its last chunk has the counts, the spans and the reason."""
-    last = pieces[-1].meta_info
-    if last is None:
-        return pieces[-1], ()
-    notes = ("stream_cut",) if last.finish_reason is None else ()
-    if len(pieces) == 1:
-        return pieces[0], notes
-    metas = [piece.meta_info or MetaInfo() for piece in pieces]
-    count = last.completion_tokens
-    last.output_token_logprobs = _joined([meta.output_token_logprobs for meta in metas], count)
-    last.output_token_sampling_logprobs = _joined([meta.output_token_sampling_logprobs for meta in metas], count)
-    last.output_top_logprobs = _joined([meta.output_top_logprobs for meta in metas], count)
-    last.input_token_logprobs = next((m.input_token_logprobs for m in metas if m.input_token_logprobs), None)
-    last.num_retractions = max((meta.num_retractions or 0 for meta in metas), default=0)
-    texts = [piece.text for piece in pieces if piece.text]
-    text = texts[-1] if texts and _repeats(texts) else "".join(texts)
-    return Answer(text, _joined([piece.output_ids for piece in pieces], count), last, pieces[-1].index), notes
-
-
-def _joined(pieces: Sequence[list[T] | None], num_expected: int | None) -> list[T] | None:
-    filled = [piece for piece in pieces if piece]
-    if not filled:
-        return next((piece for piece in pieces if piece is not None), None)
-    if num_expected is None:
-        is_cumulative = len(filled) > 2 and _repeats(filled)
-    else:
-        is_cumulative = num_expected == len(filled[-1]) and _repeats(filled)
-    return filled[-1] if is_cumulative else [one for piece in filled for one in piece]
-
-
-def _repeats(pieces: Sequence[Any]) -> bool:
-    """Whether each piece begins with the one before."""
-    return all(later[: len(earlier)] == earlier for earlier, later in pairwise(pieces))
 
 
 def _asked(request: Request) -> list[Asked]:
@@ -289,6 +190,7 @@ def _call(answer: Answer, asked: Asked, shared: dict[str, Any], found: list[str]
         top_token_ids=top_ids,
         top_token_logprobs=top_logprobs,
         weight_spans=_weights(meta, ids),
+        masked_positions=_behind(finish.matched, answer, len(ids or ()), found),
         finish_reason="abort" if is_cut else finish.type or None,
         stop_reason=text_or_none(finish.matched),
         num_prompt_tokens=meta.prompt_tokens,
@@ -296,6 +198,13 @@ def _call(answer: Answer, asked: Asked, shared: dict[str, Any], found: list[str]
         reply_text=answer.text,
         notes=tuple(found),
     )
+
+
+def _behind(matched: int | str | None, answer: Answer, num_tokens: int, found: list[str]) -> tuple[int, ...]:
+    """Positions wholly behind the stop string, by the texts of the tokens (`return_text_in_logprobs`)."""
+    triples = answer.meta_info.output_token_logprobs if answer.meta_info is not None else None
+    texts = [triple.text for triple in triples or ()]
+    return masked_behind(texts, answer.text, matched, num_tokens, found)
 
 
 def _sampled_ids(answer: Answer, meta: MetaInfo, found: list[str]) -> list[int] | None:

@@ -101,9 +101,9 @@ def _logprobs(given: list[float | None] | None, masked: tuple[int, ...], length:
 
 
 def _weights(versions: list[str | int | None], length: int, notes: list[str]) -> tuple[WeightSpan, ...]:
-    """The one version of all turns; of several, nothing says which tokens are whose."""
-    named = {str(version) for version in versions if version is not None}
-    if len(named) > 1:
+    """The one version of all turns; of several, or where a turn has none, nothing says which tokens are whose."""
+    named = {None if version in (None, "") else str(version) for version in versions}
+    if len(named - {None}) > 1:
         notes.append("version_ambiguous")
     return whole(next(iter(named)), length) if len(named) == 1 else ()
 

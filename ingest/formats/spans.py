@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.formats.dialogue import parsed
-from ingest.formats.exported import Exported, text_in
+from ingest.formats.exported import text_in
 from ingest.formats.otel_attributes import SPAN_ID_BYTES, TRACE_ID_BYTES, hex_id
 from schemas.errors import LineError
 
@@ -65,19 +65,6 @@ def plain_id(value: object, num_bytes: int, field: str) -> str | None:
     if found is None and value not in (None, ""):
         raise LineError("bad_trace_id", f"{field} is all zero; expected {num_bytes} bytes as hex: mend the exporter")
     return found
-
-
-def exported_calls(span: Span, dialects: tuple[Any, ...], log_format: str) -> Exported | None:
-    """What the first dialect that knows a span's attributes reads of it; None for a span that is no model call.
-
-    A span that failed without a reply is none either: nothing was sampled.
-    """
-    for read in dialects:
-        told: Exported | None = read(span, log_format)
-        if told is not None:
-            is_empty = told.answer is None and all(reply.text is None for reply in told.replies)
-            return None if span.has_failed and is_empty else told
-    return None
 
 
 def flat(value: object, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -24,6 +24,23 @@ def behind_stop(texts: Sequence[str], reply: str | None, stop: str) -> tuple[int
     return ()
 
 
+def masked_behind(
+    texts: Sequence[str | None], reply: str | None, stop: object, num_tokens: int, found: list[str]
+) -> tuple[int, ...]:
+    """Positions wholly behind the stop string, where one ended the reply; noted where nothing can say it.
+
+    A stop by token id masks nothing, for that token was sampled. Tokens whose texts were not logged, or not one a
+    token, say nothing.
+    """
+    if not isinstance(stop, str) or not stop or not num_tokens:
+        return ()
+    known = [text for text in texts if text is not None]
+    behind = behind_stop(known, reply, stop) if len(known) == len(texts) == num_tokens else None
+    if behind is None:
+        found.append("stop_string_not_found")
+    return behind or ()
+
+
 def _end(whole: str, reply: str | None, stop: str) -> int | None:
     if reply and whole.startswith(reply):
         if reply.endswith(stop) and reply.find(stop) == len(reply) - len(stop):  # include_stop_str_in_output

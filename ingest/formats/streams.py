@@ -82,7 +82,7 @@ def _choice(index: int, pieces: list[Choice], num_expected: int | None) -> Choic
     logprobs = [found for piece in pieces if (found := _logprobs_of(piece)) is not None]
     texts = [text for piece in pieces if (text := _text_of(piece))]
     keys: Sequence[Sequence[Any]] = filled or [key for one in logprobs if (key := _key_of(one))]
-    joined = _Joiner(_is_cumulative(keys, num_expected) if keys else _is_cumulative(texts, None))
+    joined = _Joiner(is_cumulative(keys, num_expected) if keys else is_cumulative(texts, None))
     ended = [piece for piece in pieces if piece.finish_reason is not None]
     whole = Choice(
         index=index,
@@ -137,7 +137,7 @@ def _key_of(logprobs: Logprobs) -> list[Any]:
     return list(zip(logprobs.tokens or (), logprobs.token_logprobs or (), strict=False)) or logprobs.token_ids or []
 
 
-def _is_cumulative(pieces: Sequence[Any], num_expected: int | None) -> bool:
+def is_cumulative(pieces: Sequence[Any], num_expected: int | None) -> bool:
     """Whether each piece repeats the one before.
 
     Without the server's count a repeated token could pass for it, so then three growing pieces are asked for.

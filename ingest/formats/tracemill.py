@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from ingest.call import Call, WeightSpan, pack_ids, pack_logprobs, whole
 from ingest.formats.body import Envelope, Wrapped, refuse_nul, text_or_none
-from ingest.formats.chat import NULL
+from ingest.formats.chat import NULL, sampling_in
 from ingest.formats.chat import Request as Sampling
 from ingest.formats.format import Format, Keys, Records, keys_of
 from ingest.formats.generation import packed
@@ -185,12 +185,12 @@ def _weights(told: Line, num_tokens: int) -> tuple[WeightSpan, ...]:
 
 
 def _sampling(told: Line) -> dict[str, Any]:
-    stated: dict[str, Any] = msgspec.to_builtins(told.sampling) if told.sampling is not None else {}
+    stated = sampling_in(told.sampling) if told.sampling is not None else {}
     for name in ("temperature", "top_p", "top_k"):
         value = getattr(told, name)
         if value is not None:
             stated.setdefault(name, value)
-    return {name: value for name, value in stated.items() if name not in ("model", "messages", "user")}
+    return stated
 
 
 def _messages(messages: Raw) -> str | None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 from msgspec import Raw
 
 from ingest.call import WeightSpan, whole
 from ingest.formats.chat import Choice, Response, ServerMetadata
-from ingest.formats.chat import WeightSpan as LoggedSpan
 from ingest.formats.extras import Extras
 
 _METADATA = msgspec.json.Decoder(ServerMetadata | None)
 
 
-def spans_of(
-    choice: Choice, response: Response, extras: Extras, num_tokens: int, found: list[str]
-) -> tuple[WeightSpan, ...]:
-    """The spans as the server states them; spans that do not tile the tokens are noted.
+def spans_of(choice: Choice, response: Response, extras: Extras, num_tokens: int) -> tuple[WeightSpan, ...]:
+    """The spans as the server states them.
 
     Spans come first, for SGLang's single version is only that of the end of the reply. Those of the whole response
     are of no choice where it has several.
@@ -28,8 +23,6 @@ def spans_of(
     if not spans and metadata is not None and len(response.choices or ()) == 1:
         spans = metadata.weight_versions
     if spans:
-        if not _tile(spans, num_tokens):
-            found.append("version_spans_incomplete")
         return tuple(WeightSpan(str(span.version), span.start, span.end) for span in spans)
     single = extras.meta.weight_version if extras.meta is not None else None
     if single is None and metadata is not None:
@@ -42,13 +35,3 @@ def _metadata(response: Response) -> ServerMetadata | None:
     if isinstance(response.metadata, Raw) and b'"weight_version' in bytes(response.metadata):
         return _METADATA.decode(response.metadata)
     return None
-
-
-def _tile(spans: Sequence[LoggedSpan], num_tokens: int) -> bool:
-    """Whether the spans follow each other from the first token to the last."""
-    position = 0
-    for span in sorted(spans, key=lambda span: (span.start, span.end)):
-        if span.start != position or span.end < span.start:
-            return False
-        position = span.end
-    return position == num_tokens

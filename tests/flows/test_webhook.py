@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
 
-from flows.webhook import application
+from flows.webhook import application, serve
 from ingest.receiver import Receiver
+from ingest.settings import LogSettings
 from ingest.spool import Spool
+from schemas.errors import SettingsError
 from tests.ingest.test_receiver import BODY, SECRET, kept, signed
 
 Ask = Callable[..., Response]
@@ -65,3 +67,9 @@ def test_other_paths_and_methods_are_none(ask):
     assert ask("GET", "/webhooks").status_code == 405
     assert ask("POST", "/").status_code == 404
     assert ask("GET", "/health").status_code == 204
+
+
+def test_what_could_not_be_read_later_is_not_taken():
+    """A delivery longer than the longest line would be kept and never read."""
+    with pytest.raises(SettingsError, match="twice a body"):
+        serve(LogSettings(max_line_bytes=2**20))

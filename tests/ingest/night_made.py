@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -167,34 +167,40 @@ def csv_row(score: bytes) -> bytes:
 
 def written(kind: str, parts: Sequence[Sequence[bytes]]) -> bytes:
     """The bytes of a file with these lines; the parts are what each writing added to it."""
-    texts = [b"".join(one + b"\n" for one in part) for part in parts]
     lines = [one for part in parts for one in part]
-    if kind == "gzip":
-        return b"".join(gzip.compress(text) for text in texts)
-    if kind == "members":  # two a writing, the first of which ends within a line
-        halves = [(text[: len(text) // 2], text[len(text) // 2 :]) for text in texts]
-        return b"".join(gzip.compress(half) for pair in halves for half in pair)
-    if kind == "zstd":
-        return b"".join(zstandard.compress(text) for text in texts)
-    if kind == "array":
-        return b"[" + b",".join(lines) + b"]"
-    if kind == "spread":
-        return b"[\n" + b",\n".join(lines) + b"\n]\n"
-    if kind == "values":
-        return b"".join(json.dumps(json.loads(one), indent=1).encode() + b"\n" for one in lines)
-    if kind == "csv":
-        return b"".join(one + b"\n" for one in (HEADER, *map(csv_row, lines)))
-    return b"".join(texts)
+    if kind in _SPELLED:
+        return _SPELLED[kind](lines)
+    return b"".join(_PACKED[kind](b"".join(one + b"\n" for one in part)) for part in parts)
 
 
+def _members(text: bytes) -> bytes:
+    """Two, the first of which ends within a line."""
+    half = len(text) // 2
+    return gzip.compress(text[:half]) + gzip.compress(text[half:])
+
+
+_PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "members": _members,
+    "zstd": zstandard.compress,
+}
+_SPELLED: dict[str, Callable[[Sequence[bytes]], bytes]] = {
+    "array": lambda lines: b"[" + b",".join(lines) + b"]",
+    "spread": lambda lines: b"[\n" + b",\n".join(lines) + b"\n]\n",
+    "values": lambda lines: b"".join(json.dumps(json.loads(one), indent=1).encode() + b"\n" for one in lines),
+    "csv": lambda lines: b"".join(one + b"\n" for one in (HEADER, *map(csv_row, lines))),
+}
 LINE_KINDS = ("plain", "gzip", "members", "zstd")
 JSON_KINDS = ("array", "spread", "values")
 
 
 def holds(kind: str, text: bytes) -> bool:
-    """Whether a file of this kind can hold the line."""
+    """Whether a file of this kind can hold the line; a reject is known by its spelling, which `values` changes."""
     if kind == "csv":
         return text in SCORES
+    if kind == "values":
+        return text not in REJECTED
     return kind in LINE_KINDS or text not in BROKEN
 
 

@@ -50,7 +50,7 @@ class Blocks:
         """As much as is read."""
         return self.bytes_read
 
-    def skip(self, num_bytes: int, sha256: str) -> bool:
+    def skip(self, num_bytes: int, sha256: str) -> bool:  # noqa: ARG002 - a reader's
         """Nothing is skipped."""
         return False
 
@@ -108,7 +108,7 @@ def test_a_file_read_ahead_is_the_file(tmp_path_factory, sizes, chunk):
 def test_what_the_reader_raises_is_raised_behind_the_blocks_before_it(error):
     """Itself, in the thread that uses the blocks."""
     seen = []
-    with pytest.raises(type(error)) as caught, read_ahead(Blocks(blocks(5), error)) as ahead:
+    with pytest.raises(type(error)) as caught, read_ahead(Blocks(blocks(5), error)) as ahead:  # noqa: PT012 - what is raised must come from the last question
         for block in ahead:
             seen.append(block.settled.bytes_read)  # noqa: PERF401 - it ends with an error
     assert caught.value is error
@@ -120,7 +120,7 @@ def test_what_the_reader_raises_is_raised_behind_the_blocks_before_it(error):
 def test_leaving_early_ends_the_reading(num_used):
     """By an error of the user or without one; no more is read than fits ahead, and no thread stays."""
     reader = Blocks(blocks(1000))
-    with pytest.raises(ZeroDivisionError), read_ahead(reader) as ahead:
+    with pytest.raises(ZeroDivisionError), read_ahead(reader) as ahead:  # noqa: PT012 - what is raised must come from the last question
         for _ in range(num_used):
             next(ahead)
         raise ZeroDivisionError

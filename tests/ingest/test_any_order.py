@@ -40,7 +40,10 @@ def _lines() -> list[bytes]:
 
 
 def _made() -> list[bytes]:
-    """Lines of what the recording does not have: retries, forks, choices, copies with other numbers, cut streams."""
+    """Lines of what the recording does not have: retries, forks, choices, copies with other numbers, cut streams.
+
+    And one response in three envelopes, each of which says something that another leaves out.
+    """
 
     def call(
         name: str, prompt: list[int] | None, ids: list[int], at: int, logprobs: list[float] | None = None
@@ -54,7 +57,15 @@ def _made() -> list[bytes]:
     stream = [{"id": "cut", "created": 1, "model": "toy@v7", "prompt_token_ids": [*P2, *G2, 12], **cut}]
     two = response(P1, [5], [-0.5])
     two["choices"].append({**two["choices"][0], "index": 1, "token_ids": [6]})
+    poor = envelope(
+        response(P1, G1, [-0.5] * 4), trace_id="told", request={"messages": None}, ask_id=None, session_id=None
+    )
+    for name in ("temperature", "top_p", "top_k"):
+        del poor["request"][name]
     return [
+        line(poor),
+        line(envelope(response(P1, G1, [-0.5] * 4), trace_id="told")),
+        line(envelope(response(P1, G1, [-0.5] * 4), trace_id="told", request={"min_p": 0.1}, workload=None)),
         call("a", P1, G1, 0),
         call("a", P1, G1, 0, [-0.5, -0.5, -0.5, -4.0]),
         call("b", P2, G2, 1),
@@ -136,3 +147,11 @@ def test_any_delivery_gives_the_same_tables(empty_lake, expected, nights):
 def test_any_earlier_settings_leave_no_trace(empty_lake, expected, nights, earlier):
     """Traces mean what the settings of the last night say, whatever was stated when their calls landed."""
     assert _landed(empty_lake, nights, earlier)[1] == expected[1]
+
+
+def test_envelopes_that_say_more_or_less_make_one_trace(expected):
+    """All parameters, the ask and the session are known, whichever of the three came first."""
+    (row,) = [row for row in expected[1] if row["trace_id"] == "told"]
+    assert (row["num_calls"], row["num_sequences"], row["temperature"], row["top_p"]) == (3, 1, 1.0, 1.0)
+    assert (row["ask_id"], row["session_id"], row["workload"]) == ("ask-41", "s-1", "refunds")
+    assert row["faults"] == ["truncated_support"]

@@ -26,7 +26,8 @@ SAME = id_of(first_call())
     [
         first_call(ts="2026-11-22T08:00:00.250Z"),
         first_call(call_index=None),
-        first_call(user=None, session_id=None),
+        first_call(user="somebody else"),
+        first_call().replace(b'"top_p":1.0', b'"top_p":1'),
         json.dumps(json.loads(first_call()), sort_keys=True, indent=1).replace("\n", " ").encode(),
         first_call().replace(b"-0.0625", b"-6.25e-2"),
     ],
@@ -34,6 +35,31 @@ SAME = id_of(first_call())
 def test_a_second_delivery_is_the_same_call(text):
     """Whatever time, order of keys, spacing or spelling of numbers the gateway wrote."""
     assert id_of(text) == SAME
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        first_call(user=None),
+        first_call(session_id=None),
+        first_call(ask_id=None),
+        first_call(request={"top_p": 0.9}),
+        first_call(request={"messages": []}),
+        line(envelope(response(P1, G1, L1, text="other"))),
+    ],
+)
+def test_a_delivery_that_says_more_or_less_around_the_response_is_a_copy_of_its_own(text):
+    """So that no order of delivery decides what is kept; the first part of the id says that it is the same call."""
+    assert id_of(text) != SAME
+    assert id_of(text).partition(".")[0] == SAME.partition(".")[0]
+
+
+def test_what_only_its_id_could_tell_to_be_one_call_has_no_second_part():
+    """Neither a response id nor tokens: its copies could not be put together."""
+    nameless = {**response(None, None, None), "id": None}
+    assert "." not in id_of(line(envelope(nameless)))
+    assert id_of(line(envelope(nameless))) == id_of(line(envelope(nameless, request={"top_p": 0.9})))
+    assert "." in id_of(line(envelope({**response(P1, G1, L1), "id": None})))
 
 
 def test_a_streamed_copy_is_the_same_call():

@@ -12,8 +12,8 @@ import pytest
 from ingest import land as landing
 from ingest.ahead import Settled
 from ingest.batch import Batch, Cursor, Placed
-from ingest.call_rows import ReadOutcome
 from ingest.commit import Committer, OvertakenError
+from ingest.log_source import ReadOutcome
 from ingest.outcome import outcome_from
 from ingest.outcome_rows import outcome_rows
 from ingest.redact import Redactor, RedactSettings
@@ -105,7 +105,7 @@ def test_batches_commit_in_order(lake, cursor):
 @pytest.mark.parametrize("error", [LakeError("full disk"), KeyboardInterrupt(), MemoryError()])
 def test_a_commit_that_fails_is_raised_at_the_next_question(lake, cursor, error, asks):
     """The batch before stays, and nothing of this one or behind it is there, its own ledger row included."""
-    with pytest.raises(type(error)) as caught:  # noqa: SIM117 - what the committer raises, not its end
+    with pytest.raises(type(error)) as caught:  # noqa: PT012, SIM117 - what the committer raises, not its end
         with Committer(lake, Scores(fails_on("c", error)), cursor, NOW) as committer:
             committer.commit(batch("a", "b"))
             committer.commit(batch("c", at=2))
@@ -130,7 +130,7 @@ def test_a_commit_that_fails_is_raised_once(lake, cursor):
 
 def test_leaving_waits_for_the_batch_at_work(lake, cursor):
     """An error of the reader costs no batch that was whole."""
-    with pytest.raises(ZeroDivisionError), Committer(lake, Scores(), cursor, NOW) as committer:
+    with pytest.raises(ZeroDivisionError), Committer(lake, Scores(), cursor, NOW) as committer:  # noqa: PT012 - what is raised must come from the last question
         committer.commit(batch("a"))
         raise ZeroDivisionError
     assert traces(lake) == ["a"]
@@ -140,7 +140,7 @@ def test_a_file_that_another_process_read_on_is_not_committed(lake, cursor):
     """Its version has moved on, so that these lines may be there already."""
     with Committer(lake, Scores(), Cursor(FILE, "new", 100, -1), NOW) as other:
         other.commit(batch("a"))
-    with pytest.raises(OvertakenError), Committer(lake, Scores(), cursor, NOW) as committer:
+    with pytest.raises(OvertakenError), Committer(lake, Scores(), cursor, NOW) as committer:  # noqa: PT012 - what is raised must come from the last question
         committer.commit(batch("a", "b"))
         committer.wait()
     assert traces(lake) == ["a"]
@@ -148,7 +148,7 @@ def test_a_file_that_another_process_read_on_is_not_committed(lake, cursor):
 
 def test_a_batch_without_its_place_is_refused(lake, cursor):
     """It would be read again for ever."""
-    with pytest.raises(TracemillError, match="bug"), Committer(lake, Scores(), cursor, NOW) as committer:
+    with pytest.raises(TracemillError, match="bug"), Committer(lake, Scores(), cursor, NOW) as committer:  # noqa: PT012 - what is raised must come from the last question
         committer.commit(Batch(num_lines=1))
         committer.wait()
     assert versions(lake) == []

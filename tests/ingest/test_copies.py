@@ -5,9 +5,14 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import replace
+from datetime import timedelta
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.copies import copies as grouped
 from ingest.copies import distinct
-from tests.ingest.hand_made import G1, P1
+from tests.ingest.hand_made import G1, P1, START
 from tests.ingest.test_stitch import A, call
 
 
@@ -43,6 +48,32 @@ def test_numbers_that_were_rounded_or_left_out_do_not_conflict():
     sentinel = replace(A, call_id="s", token_logprobs=_numbers(-9999.0, -0.5, -0.5, -0.5), fault="sentinel_logprob")
     (kept,) = distinct([A, rounded, holed, sentinel])
     assert kept == A
+
+
+def test_a_later_turn_under_the_same_response_id_is_another_call():
+    """A gateway that gives ids twice: the second prompt goes on from the first call, and both replies are one token."""
+    first, second = (
+        call(name, prompt, [5], at, response_id="r")
+        for name, prompt, at in (("a", [1, 2], 0), ("b", [1, 2, 5, 7, 8], 1))
+    )
+    assert distinct([first, second]) == [first, second]
+    assert len(distinct([first, replace(second, prompt=first.prompt)])) == 1
+
+
+@given(st.permutations(range(5)), st.lists(st.integers(0, 9), min_size=5, max_size=5))
+def test_any_order_and_any_clock_keep_the_same_copy(order, seconds):
+    """One response, five copies of it, and a poor one of either of two answers."""
+    copies = [
+        A,
+        replace(A, call_id="t"),
+        replace(A, call_id="n", token_logprobs=None),
+        replace(A, call_id="p", prompt=None, token_ids=None, token_logprobs=None, fault="no_token_ids"),
+        replace(A, call_id="b", token_ids=(A.token_ids or b"")[::-1]),
+    ]
+    clocked = [replace(one, started_at=START + timedelta(seconds=at)) for one, at in zip(copies, seconds, strict=True)]
+    groups = {frozenset(one.call_id for one in group) for group in grouped([clocked[at] for at in order])}
+    assert groups == {frozenset("atnp"), frozenset("b")}
+    assert {one.call_id for one in distinct([clocked[at] for at in order])} == {"a", "b"}
 
 
 def test_other_tokens_are_another_call():

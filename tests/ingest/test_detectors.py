@@ -140,14 +140,9 @@ def test_an_own_pattern_that_takes_too_long_takes_the_text(monkeypatch):
     "unit", ["@", "a@", "a.", "+1 ", "+4930901820", "1111 ", "4111 1111 1111 1112 ", '"', "a" * 64 + "@"]
 )
 def test_no_text_takes_time_that_grows_with_its_square(unit):
-    """Four times the text, about four times the time; 16 would be the square. 10 leaves room for a busy machine."""
-
-    def seconds(size):
-        text = unit * (size // len(unit))
-        begin = time.perf_counter()
-        for find in (EMAIL.find, find_international_phones, find_cards):
-            list(find(text))
-        return time.perf_counter() - begin
-
-    seconds(10_000)
-    assert min(seconds(80_000) for _ in range(3)) < 10 * min(seconds(20_000) for _ in range(3)) + 0.01
+    """A second or so for 300,000 characters; the square would be minutes. The bound is wide, to catch a hang alone."""
+    text = unit * (300_000 // len(unit))
+    begin = time.perf_counter()
+    for find in (EMAIL.find, find_international_phones, find_cards):
+        list(find(text))
+    assert time.perf_counter() - begin < 60

@@ -82,3 +82,11 @@ def test_any_attributes_are_a_call_or_nothing_or_a_reject(changes: dict[str, Any
     except LineError:
         return
     assert records is not None
+
+
+def test_a_session_is_no_sampling_parameter():
+    """Nor is anything else of a request that the chat format keeps elsewhere."""
+    assert sampling_of({"session_id": "s-1", "prompt": "x", "conversation_params": {}, "top_p": 0.5}) == (
+        {"top_p": 0.5},
+        (),
+    )

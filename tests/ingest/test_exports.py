@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.batch import Placed
-from ingest.call_rows import ReadOutcome
 from ingest.exports import corrections, is_full_export
+from ingest.log_source import ReadOutcome
 from ingest.outcome import Outcome, outcome_from
 from ingest.outcome_rows import outcome_rows
 from ingest.redact import Redactor, RedactSettings

@@ -148,3 +148,16 @@ def test_what_changed_the_distribution_is_noted(settings, note):
 def test_the_repetition_penalty_has_the_others_name():
     """So that one rule finds it."""
     assert calls(answer(generation_settings={"repeat_penalty": 1.5}))[0].sampling == {"repetition_penalty": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("texts", "masked", "notes"),
+    [(["Refunded.", "###", "x"], (2,), ()), (["Refunded.", "##", "#x"], (), ()),
+     (["Refunded.", "##", ""], (), ("stop_string_not_found",)),
+     (["Refunded.", "###", None], (), ("stop_string_not_found",))],
+)  # fmt: skip
+def test_tokens_behind_a_stop_word_are_masked(texts, masked, notes):
+    """Where each token has its text; newer servers leave the tokens of the stop word out of the texts."""
+    told = [{"id": one, "token": text, "logprob": -0.5} for one, text in zip(G2, texts, strict=True)]
+    (call,) = calls(answer(completion_probabilities=told, stop_type="word", stopping_word="###"))
+    assert (call.masked_positions, call.stop_reason, call.notes) == (masked, "###", notes)

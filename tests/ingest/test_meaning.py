@@ -189,6 +189,11 @@ def test_rows_of_older_lakes_are_of_the_deployment_that_they_landed_as():
     assert Interpreter({"a": two["a"], "b": Deployment()}).meaning_of(facts).deployment == "a"
 
 
+def test_what_was_found_at_landing_is_no_part_of_a_line_that_this_version_landed():
+    """A name that nobody looks up any more is unknown, as in a fresh lake."""
+    assert Interpreter({"b": Deployment()}).meaning_of(Facts(model="toy@v7", deployment=None)).deployment is None
+
+
 def test_several_settings_have_one_hash():
     """That of the one, or that of all of them in order: the SHA-256 of "a,b"."""
     assert joined_sha256(["b", "b"]) == "b"

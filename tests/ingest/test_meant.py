@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ingest.meaning import Deployment
+from ingest.meant import CallRow
 from tests.ingest.hand_made import G1, P1
 from tests.ingest.made_rows import built, call_row, toy
 
@@ -54,3 +55,27 @@ def test_the_settings_behind_a_trace_are_those_of_all_its_calls():
     assert one.rows[0]["meaning_sha256"] != both.rows[0]["meaning_sha256"]
     beside = built(*rows, deployments={**toy(), "other": Deployment(engine="x")})
     assert beside.rows[0]["meaning_sha256"] == both.rows[0]["meaning_sha256"]
+
+
+def test_a_row_of_version_1_keeps_the_version_that_it_landed_with():
+    """It has no weights; what the present settings say of the version comes first."""
+    row = call_row("a", P1, G1, model="toy", landed_version="w9", logged_deployment=None, landed_as="toy")
+    quiet = toy(version_pattern=None)
+    assert (built(row, deployments=quiet).faults, _version(row, quiet)) == (set(), "w9")
+    assert _version(row, toy(version_pattern=None, policy_version="v3")) == "v3"
+    assert built(row).faults == {"version_unknown"}  # the settings look for one in the name, and none is there
+    unnamed = call_row("a", P1, G1, model="toy", landed_version="default")
+    assert built(unnamed, deployments=quiet).faults == {"version_unknown"}
+
+
+def test_weights_of_a_row_go_before_the_version_that_it_landed_with():
+    """Rows of later versions keep them."""
+    spans = [{"policy_version": "w1", "start": 0, "end": 4}]
+    row = call_row("a", P1, G1, model="toy", landed_version="w9", version_spans=spans)
+    assert _version(row, toy(version_pattern=None)) == "w1"
+
+
+def _version(row: CallRow, deployments: dict[str, Deployment]) -> str | None:
+    """The version that wrote the one call of a trace."""
+    version: str | None = built(row, deployments=deployments).rows[0]["policy_version_min"]
+    return version

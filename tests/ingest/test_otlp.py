@@ -172,6 +172,16 @@ def test_message_records_without_their_span_are_a_reject():
     assert caught.value.reason == "orphan_event"
 
 
+def test_message_records_of_other_spans_are_noted_on_the_calls_of_the_line():
+    """Messages of a call whose span stands elsewhere are of no use here, and are not lost in silence."""
+    bare = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "toy"}
+    other = {**ASK, "spanId": "c" * 16}
+    (call,) = read({**otlp(span(bare)), "resourceLogs": logged(ASK, ANSWER, other)})
+    assert (call.reply_text, call.notes) == ("Refunded.", ("orphan_messages",))
+    (call,) = read({**otlp(span(bare)), "resourceLogs": logged(ASK, ANSWER)})
+    assert call.notes == ()
+
+
 def test_a_key_that_stands_twice_is_a_reject():
     """Nothing says which of two values counts."""
     twice = span(CHAT)

@@ -89,6 +89,22 @@ def test_identity_is_what_was_said():
     assert len({of(**other).item_id for other in [{}, *others]}) == 8
 
 
+def test_identity_is_the_label_and_not_what_it_is_worth():
+    """A number that is stated otherwise tomorrow makes no second event of a second delivery."""
+    other = WordSettings(labels={"refund_correct": {"yes": 0.5}})
+    for fields in ({"value": "yes"}, {"value": None, "label": "yes"}):
+        assert outcome_from(PLAIN | fields, other).value == 0.5
+        assert outcome_from(PLAIN | fields, other).item_id == of(**fields).item_id == of(value="yes").item_id
+    assert len({of(**one).item_id for one in ({"value": "yes"}, {"value": "no"}, {"value": 1, "label": "yes"})}) == 3
+
+
+def test_an_event_without_a_time_says_so_in_its_identity():
+    """Views take those that differ for a conflict."""
+    timeless = outcome_from(PLAIN | {"event_time": None, "label": "x"}, needs_time=False)
+    assert timeless.item_id.endswith(".untimed")
+    assert "untimed" not in of().item_id
+
+
 def test_an_event_without_a_time_is_refused_unless_its_form_has_none():
     """Its identity does not wait for the time of reading."""
     assert reason_of(event_time=None) == reason_of(event_time="") == reason_of(event_time=True) == "bad_time"

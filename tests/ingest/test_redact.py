@@ -187,7 +187,9 @@ def test_a_message_shows_no_part_of_a_value(redactor):
         ({"patterns": {"x": "a*"}}, "matches the empty text"),
         ({"patterns": {"X y": "a"}}, "pattern"),
         ({"patterns": {"email": "a"}}, "name of a built-in kind"),
-        ({"phone_region": "XX"}, "no region with phone numbers"),
+        ({"phone_region": "XX", "detectors": ["phone"]}, "no region with phone numbers"),
+        ({"phone_region": "DE"}, "without the detector phone"),
+        ({"redacted_ids": "drop"}, "nothing is looked for"),
         ({"phone_region": "Germany"}, "pattern"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ingest.formats.detect import RecordReader, all_formats
+from ingest.formats.detect import RecordReader, all_formats, format_named
 from ingest.formats.format import keys_of
 from ingest.formats.langfuse_score import score_outcome
 from ingest.formats.mlflow_assessment import assessment_outcome
@@ -171,6 +171,16 @@ def test_otlp_log_lines_hold_evaluations_among_other_events():
     assert read({"resourceLogs": []}) == read(other) == ()
 
 
+def test_whole_log_lines_are_no_lone_evaluations():
+    """Whoever asks for `otel_evaluation` is told that a line of an exporter is not one, and loses no score in silence."""
+    lone = format_named("otel_evaluation", all_formats(WORDS, EVENTS))
+    assert len(RecordReader(lone)(json.dumps(given.OTEL).encode())) == 1
+    lines = {"resourceLogs": [{"scopeLogs": [{"logRecords": [given.OTEL]}]}]}
+    with pytest.raises(LineError, match="expected otel_evaluation") as caught:
+        RecordReader(lone)(json.dumps(lines).encode())
+    assert caught.value.reason == "schema_unknown"
+
+
 def test_an_evaluation_that_failed_is_no_score():
     """error.type stands where the score would."""
     failed = [one for one in given.OTEL["attributes"] if "score" not in one["key"]]
@@ -322,6 +332,7 @@ def test_a_webhook_is_mapped_by_the_settings():
         "name": "ticket_outcome",
         "value": 0.0,
         "label": "open",
+        "word": "open",
         "source_kind": "webhook",
         "source": "desk",
         "event_time": "2026-09-24T09:00:00Z",

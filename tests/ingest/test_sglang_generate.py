@@ -122,6 +122,12 @@ def test_spans_win_over_the_version_at_the_end():
     assert one.weight_spans == (("8", 0, 3),)
 
 
+def test_spans_that_leave_a_token_out_are_a_fault():
+    """The version of the first token is not that of the other two."""
+    (call,) = calls(answer(weight_versions=[{"version": "v1", "start": 0, "end": 1}]))
+    assert (call.weight_spans, "version_spans_incomplete" in faults(call)) == ((("v1", 0, 1),), True)
+
+
 def test_a_retracted_request_is_noted():
     """Its cache was computed anew, perhaps under other weights."""
     (call,) = calls(answer(num_retractions=2))
@@ -192,6 +198,49 @@ def test_any_stream_of_either_form_gives_its_tokens(tokens, data):
     ]
     (call,) = calls({"chunks": chunks})
     assert sampled(call) == (tokens, [-0.5] * len(tokens))
+
+
+@pytest.mark.parametrize("count", [2, None])
+def test_a_text_that_is_sampled_again_is_kept(count):
+    """The ids say that the stream goes on: the last text begins with the one before in either form."""
+    pieces = [chunk("ha", [5], [[-0.5, 5, None]], 1), chunk("ha", [5], [[-0.5, 5, None]], count, STOP)]
+    (call,) = calls({"chunks": pieces})
+    assert (call.reply_text, ids(call.token_ids)) == ("haha", [5, 5])
+
+
+def test_equal_pieces_without_a_count_are_tokens_sampled_again():
+    """A stream that repeats itself grows; one that does not grow goes on."""
+    pieces = [chunk("ha", [5], [[-0.5, 5, None]], None, finish) for finish in (None, None, STOP)]
+    (call,) = calls({"chunks": pieces})
+    assert (call.reply_text, ids(call.token_ids), len(numbers(call.token_logprobs))) == ("hahaha", [5, 5, 5], 3)
+
+
+def test_a_stream_of_text_alone_goes_by_its_growth():
+    """Without ids three growing texts say that each repeats the one before."""
+    growing = [{"text": text, "meta_info": {"id": "r-1"}} for text in ("Re", "Refund", "Refunded.")]
+    equal = [{"text": "ha", "meta_info": {"id": "r-1"}} for _ in range(3)]
+    assert [calls({"chunks": pieces})[0].reply_text for pieces in (growing, equal)] == ["Refunded.", "hahaha"]
+
+
+def test_ids_that_go_on_beside_numbers_that_repeat_are_both_whole():
+    """Each list goes by its own ids; the text goes by `output_ids`."""
+    pieces = [chunk("Re", [401], TRIPLES[:1], 1), chunk("funded.", [402], TRIPLES[:2], 2)]
+    (call,) = calls({"request": REQUEST, "chunks": [*pieces, chunk("", [13], TRIPLES, 3, STOP)]})
+    assert is_the_toy(call)
+    assert call.reply_text == "Refunded."
+
+
+@pytest.mark.parametrize(
+    ("texts", "masked", "notes"),
+    [(["ok ", "END", "more"], (2,), ()), (["ok ", "EN", "D."], (), ()),
+     (["ok ", None, "more"], (), ("stop_string_not_found",))],
+)  # fmt: skip
+def test_tokens_behind_a_stop_string_are_masked(texts, masked, notes):
+    """Where the triples have the texts of the tokens; else it is noted that nothing can say it."""
+    triples = [[*triple[:2], text] for triple, text in zip(TRIPLES, texts, strict=True)]
+    finish = {"type": "stop", "matched": "END"}
+    (call,) = calls({**answer(output_token_logprobs=triples, finish_reason=finish), "text": "ok "})
+    assert (call.masked_positions, call.stop_reason, call.notes) == (masked, "END", notes)
 
 
 def test_a_stream_without_its_end_is_cut():

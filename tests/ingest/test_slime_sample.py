@@ -65,3 +65,9 @@ def test_a_reward_without_a_time_is_not_read_and_says_so():
 def test_lists_that_do_not_fit_are_refused(changes):
     """Nothing is cut and nothing is filled up."""
     assert refusal(sample(**changes)) == "bad_field"
+
+
+@pytest.mark.parametrize("versions", [[None, "3"], ["3", ""], [None], []], ids=str)
+def test_a_turn_without_a_version_leaves_the_row_without_one(versions):
+    """Nothing says which tokens are of the turn that has one."""
+    assert calls(sample(weight_versions=versions))[0].weight_spans == ()

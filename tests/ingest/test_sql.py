@@ -59,7 +59,7 @@ def _stale(lake: Lake, settings_sha256: str) -> dict[str, dict[str, object]]:
     meanings = pa.table(
         {
             "logged_deployment": ["toy"],
-            "deployment": ["toy"],
+            "landed_as": pa.array([None], pa.string()),
             "model": ["toy@v7"],
             "settings_sha256": [settings_sha256],
         }
@@ -71,7 +71,7 @@ def _stale(lake: Lake, settings_sha256: str) -> dict[str, dict[str, object]]:
 def test_deployments_of_calls_are_those_that_occur(landed):
     """Each combination once."""
     assert landed.query("ingest/deployments_of_calls").to_pylist() == [
-        {"logged_deployment": "toy", "deployment": "toy", "model": "toy@v7"}
+        {"logged_deployment": "toy", "landed_as": None, "model": "toy@v7"}
     ]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.times import parse_time
+from ingest.times import parse_time, time_or_none
 from schemas.errors import LineError
 
 NOON = datetime(2026, 9, 21, 14, 13, 20, 500_000, tzinfo=UTC)  # 1_790_000_000.5 seconds after 1970
@@ -50,3 +50,17 @@ def test_a_time_without_zone_or_sense_is_refused(value):
         parse_time(value, "event_time")
     assert caught.value.reason == "bad_time"
     assert "event_time" in caught.value.message
+
+
+@pytest.mark.parametrize("value", [None, "", 0, 0.0, "0"], ids=repr)
+def test_exporters_write_no_time_in_several_ways(value):
+    """Null, an empty text and 0 say nothing."""
+    assert time_or_none(value, "startTime") is None
+
+
+@pytest.mark.parametrize("value", [True, False, [], {}], ids=repr)
+def test_what_is_neither_text_nor_number_is_no_time(value):
+    """A truth is no 0."""
+    with pytest.raises(LineError) as caught:
+        time_or_none(value, "startTime")
+    assert (caught.value.reason, time_or_none("1790000000.5", "startTime")) == ("bad_time", NOON)

@@ -143,3 +143,16 @@ def test_any_tokens_come_back_bit_for_bit(tokens, prompt):
 def test_numbers_keep_their_precision():
     """float32, as every log is kept."""
     assert numbers(calls(own())[0].token_logprobs) == LOGPROBS
+
+
+def test_what_is_no_sampling_parameter_is_left_out_of_them():
+    """A whole request may be written as `sampling`; its prompt, session and user stand elsewhere."""
+    request = {"temperature": 1, "prompt": "hello", "messages": [{"role": "user"}], "session_id": "s-1", "user": "u"}
+    (call,) = calls(own(sampling={**request, "model": "toy", "conversation_params": {"conversation_id": "c"}}))
+    assert call.sampling == {"temperature": 1.0}
+
+
+def test_version_spans_that_leave_a_token_out_are_a_fault():
+    """Nothing says who sampled it."""
+    (call,) = calls(own(version_spans=[{"policy_version": "v7", "start": 0, "end": 1}]))
+    assert "version_spans_incomplete" in faults(call)

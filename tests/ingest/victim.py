@@ -16,7 +16,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ingest import land as landing
 from ingest import workers
 from ingest.assemble import assemble
 from ingest.land import land_calls
@@ -107,5 +106,4 @@ def _in_parquet(at: int) -> None:
 
 
 if __name__ == "__main__":
-    assert landing  # noqa: S101 - all that a job needs is imported before the first fork
     main()

@@ -105,13 +105,15 @@ def call(trace_id, **changes):
         "response_id": f"response of {trace_id}",
         "logprob_kind": "processed",
         "sampling_json": "{}",
+        "started_at": AS_OF - timedelta(hours=48),
+        "ingested_at": AS_OF,
     }
     return row | changes
 
 
 def calls(*rows):
     """A table of calls with the columns that are read of them."""
-    names = ["call_id", "trace_id", "response_id"]
+    names = ["call_id", "trace_id", "response_id", "started_at", "ingested_at"]
     return pa.Table.from_pylist(list(rows), schema=pa.schema([CALLS.schema.field(name) for name in names]))
 
 

@@ -50,6 +50,19 @@ def said(lake, events=None, shared=None, as_of=CLOCK):
     return {(row["trace_id"], row["name"], row["source"]): tuple(row[name] for name in names) for row in rows}
 
 
+@pytest.mark.parametrize("hours", [(8, 5), (5, 8)])
+def test_events_without_a_time_that_differ_are_a_conflict_whenever_they_were_read(lake, hours):
+    """The one that was read last has no more weight than the other."""
+    events = [
+        outcome(name, "t1", value, source="untimed", event_time=hours_before(hour), observed_time=hours_before(hour))
+        for name, value, hour in zip(("a.untimed", "b.untimed"), (1.0, 0.0), hours, strict=True)
+    ]
+    named = [{**one, "key_kind": "exact", "key": "t1", "num_traces": 1} for one in events]
+    tables = {"events": pa.Table.from_pylist(named), "shared": lake.read("shared_keys")}
+    (row,) = lake.query("validate/outcomes_as_of", tables, as_of=CLOCK).to_pylist()
+    assert (row["is_conflict"], row["num_events"]) == (True, 2)
+
+
 def test_a_shared_key_marks_each_of_its_traces_and_is_attached_to_none(lake):
     """The two scores of ask a2 count once, under no trace; t2 keeps its own score, t3 has none."""
     found = said(lake)

@@ -174,3 +174,12 @@ def test_settings_that_cannot_be_meant_are_refused(change):
     """A negative window, an empty range, an unknown scorer and an unknown setting."""
     with pytest.raises(ValidationError):
         RewardSettings(**({"name": "solved", "source_kind": "program"} | change))
+
+
+def test_no_outcome_is_too_early_for_a_trace_without_a_time():
+    """The time of reading stands for the trace's, and any score was given before it was read."""
+    seen, said = traces(sequence("a", hours=48.0)), outcomes(outcome("a", 1.0, hours=72.0))
+    timed, untimed = (
+        reward_of(seen, said, REWARD, as_of_us=AS_OF_US, is_timed=np.array([is_timed])) for is_timed in (True, False)
+    )
+    assert (timed.is_early.tolist(), untimed.is_early.tolist()) == ([True], [False])

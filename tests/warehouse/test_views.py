@@ -12,6 +12,7 @@ from tests.warehouse.rows import (
     rescored,
     run,
     source_file,
+    span,
     trace,
     verdict,
 )
@@ -311,10 +312,51 @@ def test_a_summary_has_one_row_for_each_trace(night):
 
 
 def test_a_trace_of_two_versions_has_no_behavior_version(lake):
-    """Mixed is not one of them."""
-    write(lake, traces=[trace("t1", [-0.5], policy_version_max="v110"), trace("t2", [-0.5])])
+    """Mixed is not one of them, wherever the other stands: weights may be rolled back within a trace."""
+
+    def spans(*versions):
+        return [{"policy_version": name, "start": 2 + at, "end": 3 + at} for at, name in enumerate(versions)]
+
+    def of(trace_id, *versions, **changes):
+        ends = {"policy_version_min": versions[0], "policy_version_max": versions[-1]}
+        return trace(trace_id, [-0.5] * len(versions), version_spans=spans(*versions), **ends, **changes)
+
+    unused = {"num_sequences": 2, "sequence_index": 1, "branch_kind": "abandoned"}
+    write(
+        lake,
+        traces=[
+            of("t1", "v109", "v110"),
+            of("t2", "v109", "v109"),
+            of("t3", "v109", "v110", "v109"),
+            of("t4", "v109", None, "v109"),
+            of("t5", "v109", num_sequences=2),
+            of("t5", "v110", spans=[span("c2", 2, 3)], **unused),
+            of("t6", None),
+        ],
+    )
     found = rows(lake, "trace_summaries", "trace_id", "behavior_version", "policy_version_min", "policy_version_max")
-    assert found == [("t1", None, "v109", "v110"), ("t2", "v109", "v109", "v109")]
+    assert found == [
+        ("t1", None, "v109", "v110"),
+        ("t2", "v109", "v109", "v109"),
+        ("t3", None, "v109", "v109"),
+        ("t4", None, "v109", "v109"),
+        ("t5", "v109", "v109", "v109"),
+        ("t6", None, None, None),
+    ]
+
+
+@pytest.mark.parametrize("values", [(1.0, 0.0), (0.0, 1.0)])
+def test_scores_without_a_time_that_differ_are_a_conflict_whenever_they_were_read(lake, values):
+    """Nobody knows which was given last; a score with a time that is later decides, one that is earlier does not."""
+    first, second = values
+    untimed = [
+        outcome("a.untimed", "t1", first, event_time=hours_before(8)),
+        outcome("b.untimed", "t1", second, event_time=hours_before(5)),
+    ]
+    write(lake, outcomes=[*untimed, outcome("c", "t1", 0.5, event_time=hours_before(6))])
+    assert rows(lake, "current_outcomes", "outcome_id", "is_conflict") == [("b.untimed", True)]
+    write(lake, outcomes=[outcome("d", "t1", 0.5, event_time=hours_before(1))])
+    assert rows(lake, "current_outcomes", "outcome_id", "is_conflict") == [("d", False)]
 
 
 def test_the_status_of_a_trace_joins_what_is_known(night):

@@ -6,7 +6,9 @@
 -- Tables:
 --   wanted (trace_id)
 -- Columns:
---   *  columns of calls
+--   *               columns of calls
+--   landed_as       the deployment that was found at landing, of rows of version 1, which kept no other name; else null
+--   landed_version  the policy version that was found then, of rows of version 1, which kept no weights; else null
 select
     calls.call_id,
     calls.trace_id,
@@ -17,7 +19,8 @@ select
     calls.user_hash,
     calls.workload,
     calls.logged_deployment,
-    calls.deployment,
+    case when calls.schema_version = 1 then calls.deployment end as landed_as,
+    case when calls.schema_version = 1 then calls.policy_version end as landed_version,
     calls.model,
     calls.engine,
     calls.choice_index,

@@ -1,7 +1,7 @@
 -- Which traces have calls that their current revision does not know, or other settings now than it was made under?
 -- Grain: one row per trace, by time of its first call.
 -- Tables:
---   meanings (logged_deployment, deployment, model, settings_sha256)   the present settings of all that calls name
+--   meanings (logged_deployment, landed_as, model, settings_sha256)   the present settings of all that calls name
 -- Columns:
 --   trace_id    the trace
 --   num_calls   its calls in the lake
@@ -17,7 +17,7 @@ with meant as (
     from calls
     left join meanings
         on meanings.logged_deployment is not distinct from calls.logged_deployment
-        and meanings.deployment is not distinct from calls.deployment
+        and meanings.landed_as is not distinct from case when calls.schema_version = 1 then calls.deployment end
         and meanings.model = calls.model
 ),
 logged as (

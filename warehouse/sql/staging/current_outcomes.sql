@@ -3,9 +3,17 @@
 -- Columns:
 --   *             the columns of outcomes; trace_id is found as joined_outcomes says, and an event that leads to no
 --                 trace or to several is left out
---   is_conflict   whether another event of the same time gave another value
+--   is_conflict   whether another event of the same time gave another value; events without a time of their own are of
+--                 one time, that at which the last of them was read
 with joined as (
-    select * exclude (key_kind, key, num_traces)
+    select * exclude (key_kind, key, num_traces) replace (
+        case
+            when outcome_id like '%.untimed' then max(event_time) over (
+                partition by trace_id, name, source_kind, source, outcome_id like '%.untimed'
+            )
+            else event_time
+        end as event_time
+    )
     from joined_outcomes
     where trace_id is not null
 ),

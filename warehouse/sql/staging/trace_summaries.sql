@@ -38,10 +38,9 @@ select
     any_value(deployment) as deployment,
     any_value(engine) as engine,
     case
-        when count(policy_version_min) filter (where is_used) = count(*) filter (where is_used)
-            and min(policy_version_min) filter (where is_used) = max(policy_version_max) filter (where is_used)
-            and min(policy_version_max) filter (where is_used) = max(policy_version_min) filter (where is_used)
-            then min(policy_version_min) filter (where is_used)
+        when bool_and(num_known = num_spans and coalesce(first_version = last_version, false)) filter (where is_used)
+            and min(first_version) filter (where is_used) = max(last_version) filter (where is_used)
+            then min(first_version) filter (where is_used)
     end as behavior_version,
     min_by(policy_version_min, sequence_index) as policy_version_min,
     max_by(policy_version_max, sequence_index) filter (where is_used) as policy_version_max,
@@ -60,5 +59,14 @@ select
     any_value(split) as split,
     min(started_at) as started_at,
     max(ended_at) as ended_at,
-from (select *, branch_kind <> 'abandoned' as is_used from current_traces)
+from (
+    select
+        *,
+        branch_kind <> 'abandoned' as is_used,
+        len(version_spans) as num_spans,
+        list_count(versions) as num_known,
+        list_min(versions) as first_version,
+        list_max(versions) as last_version,
+    from (select *, list_transform(version_spans, lambda span: span.policy_version) as versions from current_traces)
+)
 group by trace_id, trace_revision

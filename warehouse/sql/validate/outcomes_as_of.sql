@@ -16,7 +16,8 @@
 --   event_time          when it was given
 --   first_observed_time when the first score of this source reached us
 --   num_events          scores of this source, revisions included; 0 where all of them may be of other traces
---   is_conflict         whether another event of the same time gave another value
+--   is_conflict         whether another event of the same time gave another value; events without a time of their own
+--                       are of one time, that at which the last of them was read
 --   is_ambiguous        whether a score that stands goes by a key that this trace shares with others
 with keyed as (
     select
@@ -27,13 +28,33 @@ with keyed as (
     from events
     where observed_time <= $as_of
 ),
+placed as (
+    select
+        * replace (
+            case
+                when outcome_id like '%.untimed' then max(event_time) over (
+                    partition by
+                        trace_id,
+                        shared_kind,
+                        shared_key,
+                        lone_event,
+                        name,
+                        source_kind,
+                        source,
+                        outcome_id like '%.untimed'
+                )
+                else event_time
+            end as event_time
+        ),
+    from keyed
+),
 timed as (
     select
         *,
         max(event_time) over (
             partition by trace_id, shared_kind, shared_key, lone_event, name, source_kind, source
         ) as latest_time,
-    from keyed
+    from placed
 ),
 words as (
     select
