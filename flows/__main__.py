@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import click
+import typer
 
 from flows.cli import app
-from flows.console import err
+from flows.console import err, printable
 from flows.exits import Exit, exit_code_of
 from schemas.errors import TracemillError
 from warehouse.extensions import DATABASE_ERRORS
+
+WRONG_USAGE: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""What a wrong command line raises: click's class, or that of the click which newer versions of typer carry inside."""
 
 FAULTS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
 """What the disk and the database raise: not ours, and told like our own."""
@@ -27,10 +30,10 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         sys.exit(app(args=arguments, prog_name="tracemill", standalone_mode=False))
-    except click.exceptions.ClickException as error:
+    except WRONG_USAGE as error:
         error.show()
         sys.exit(Exit.USAGE)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         err.print("tracemill: interrupted; the same command goes on where this one stopped")
         sys.exit(Exit.INTERRUPTED)
     except TracemillError as error:
@@ -45,7 +48,7 @@ def main() -> None:
 def _fail(message: str, code: Exit, *, debug: bool) -> NoReturn:
     if debug:
         raise  # noqa: PLE0704 - called while the error is being handled
-    err.print(f"tracemill: {message}", markup=False)
+    err.print(f"tracemill: {printable(message)}", markup=False)
     sys.exit(code)
 
 

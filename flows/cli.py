@@ -36,6 +36,7 @@ Date = Annotated[str | None, typer.Option("--date", help="Whose night, YYYY-MM-D
 LogFormat = Annotated[
     str | None, typer.Option("--format", help="Read every line as this format; told by content when left out.")
 ]
+Again = Annotated[bool, typer.Option("--again", help="Read files from their beginning, as after a change of settings.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -74,12 +75,13 @@ def ingest(
     logs: Annotated[list[str] | None, typer.Argument(help="Log files; those of the settings when left out.")] = None,
     settings_file: SettingsFile = DEFAULT_FILE,
     log_format: LogFormat = None,
+    again: Again = False,
     as_json: AsJson = False,
 ) -> None:
     """Read serving logs into the lake, exactly once, and put calls together into traces."""
     settings = load_settings(settings_file).reading_as(log_format)
     with ProgressBars() as bars:
-        landed = steps.land(settings, logs=logs, outcomes=[], progress=bars)
+        landed = steps.land(settings, logs=logs, outcomes=[], again=again, progress=bars)
     show.landed(landed, as_json=as_json)
 
 
@@ -87,11 +89,12 @@ def ingest(
 def outcomes(
     files: Annotated[list[str] | None, typer.Argument(help="Score files; those of the settings when left out.")] = None,
     settings_file: SettingsFile = DEFAULT_FILE,
+    again: Again = False,
     as_json: AsJson = False,
 ) -> None:
     """Read score events into the lake, exactly once."""
     with ProgressBars() as bars:
-        landed = steps.land(load_settings(settings_file), logs=[], outcomes=files, progress=bars)
+        landed = steps.land(load_settings(settings_file), logs=[], outcomes=files, again=again, progress=bars)
     show.landed(landed, as_json=as_json)
 
 

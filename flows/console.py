@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -21,13 +22,31 @@ QUIET_SECONDS = 10.0
 PLAIN_WIDTH = 160
 """Columns where no terminal says how many there are, such as in a log file. Convention, untested."""
 
-out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+out = Console(soft_wrap=True, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """The text with whatever a terminal could obey escaped; its ends of lines stay.
+
+    Control characters, signs that turn the direction of writing and halves of surrogate pairs become the escapes of
+    TOML and JSON. A value that must stay on its line goes through `one_line` before it is put into a text.
+    """
+    return "\n".join(one_line(line) for line in text.split("\n"))
+
+
+def one_line(text: str) -> str:
+    """The text with ends of lines escaped as well."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def say(text: str) -> None:
-    """Print one line of text as it is; markup in it is not read."""
-    out.print(text, markup=False)
+    """Print text; markup in it is not read, and what a terminal could obey is escaped."""
+    out.print(printable(text), markup=False)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -48,10 +67,12 @@ def show(value: Any) -> str:
     """One value for a person: None as a dash, floats to four significant digits, lists joined, controls escaped."""
     if isinstance(value, list | tuple):
         return ", ".join(show(part) for part in value)
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat(sep=" ", timespec="seconds"))
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, str):
-        return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in value)
+        return printable(value)
     return _show_number(value)
 
 
@@ -71,13 +92,14 @@ class ProgressBars:
         self._tasks: dict[str, TaskID] = {}
         self._last: dict[str, float] = {}
         self._started: dict[str, float] = {}
+        self._ended: set[str] = set()
 
     def __enter__(self) -> ProgressBars:
         if sys.stderr.isatty():
             self._bars = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                TextColumn("{task.fields[state]}  {task.fields[note]}"),
+                TextColumn("{task.fields[state]}  {task.fields[note]}", markup=False),
                 TimeRemainingColumn(),
                 console=err,
             )
@@ -92,6 +114,7 @@ class ProgressBars:
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str, note: str = "") -> None:
         """Tell how far a stage is."""
+        note = one_line(note)
         now = time.monotonic()
         start = self._started.setdefault(stage, now)
         state = _state(done, total, unit, now - start)
@@ -101,8 +124,14 @@ class ProgressBars:
             self._bars.update(self._tasks[stage], completed=done, total=total, state=state, note=note)
             return
         ended = total is not None and done >= total
+        if not ended:
+            self._ended.discard(stage)
+        elif stage in self._ended:
+            return  # a compressed file is read to its end long before its last line is
         if now - self._last.get(stage, start) >= QUIET_SECONDS or (ended and now - start >= 1):
             self._last[stage] = now
+            if ended:
+                self._ended.add(stage)
             left = "" if ended or not total or not done else f", {(now - start) * (total - done) / done:,.0f} s left"
             err.print(f"{stage}: {state}{left} {note}".rstrip(), markup=False)
 

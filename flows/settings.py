@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
+from flows.console import one_line
 from ingest.meaning import Deployment
 from ingest.settings import LogSettings
 from schemas.errors import SettingsError
@@ -100,37 +102,61 @@ def load_settings(file: Path) -> TracemillSettings:
             f"no settings file at {file}; expected a TOML file: write one with `tracemill init`, "
             "or name it with --settings"
         )
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} is not TOML: {error}; mend that place") from error
-    if unfilled := sorted(_unfilled(content)):
-        raise SettingsError(f'{file}: still "...": {", ".join(unfilled)}; expected a value of yours: fill them in')
+    name = one_line(str(file))
+    content = _content(file, name)
+    texts = list(_texts(content))
+    if unfilled := sorted(place for place, text in texts if text == "..."):
+        raise SettingsError(f'{name}: still "...": {", ".join(unfilled)}; expected a value of yours: fill them in')
+    if broken := sorted(place for place, text in texts if "\0" in text):
+        raise SettingsError(f"{name}: a NUL in {', '.join(broken)}; expected text without one: remove it")
     try:
         settings = TracemillSettings.model_validate(content)
     except ValidationError as error:
-        raise SettingsError(_explain(file, error)) from error
-    return _resolve(settings, file.resolve().parent)
+        raise SettingsError(_explain(name, error)) from error
+    try:
+        return _resolve(settings, file.resolve().parent)
+    except (OSError, RuntimeError) as error:
+        raise SettingsError(
+            f"{name}: a path in it cannot be followed ({error}); expected paths whose links end: mend it"
+        ) from error
 
 
-def _unfilled(value: Any, place: str = "") -> Iterator[str]:
-    """The places where a value is still the placeholder of `tracemill init`."""
-    if value == "...":
-        yield place
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _unfilled(inner, f"{place}.{name}" if place else name)
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _unfilled(inner, f"{place}[{number}]")
+def _content(file: Path, name: str) -> dict[str, Any]:
+    """What the file says, before anything is checked."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise SettingsError(
+            f"{name}: lists or tables too deep in one another; expected settings as `tracemill init` writes them: "
+            "remove what is nested"
+        ) from error
+    except ValueError as error:  # no TOML, no UTF-8, or a number of more digits than Python reads
+        raise SettingsError(
+            f"{name} is not TOML: {error}; expected settings as `tracemill init` writes them: mend that place"
+        ) from error
 
 
-def _explain(file: Path, error: ValidationError) -> str:
-    lines = [f"{file}: {error.error_count()} setting(s) cannot be used"]
+def _texts(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text in the file with its place; without recursion, for dotted keys can nest as deep as a file is long."""
+    waiting: list[tuple[str, Any]] = [("", content)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, str):
+            yield place, value
+        elif isinstance(value, dict):
+            waiting += [
+                (f"{place}.{one_line(name)}" if place else one_line(name), inner) for name, inner in value.items()
+            ]
+        elif isinstance(value, list):
+            waiting += [(f"{place}[{number}]", inner) for number, inner in enumerate(value)]
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    lines = [f"{name}: {error.error_count()} setting(s) cannot be used"]
     for fault in error.errors(include_url=False):
-        place = ".".join(str(part) for part in fault["loc"]) or "the file"
-        given = "" if fault["type"] == "missing" else f", got {fault['input']!r}"
-        lines.append(f"  {place}: {fault['msg']}{given}")
+        place = ".".join(one_line(str(part)) for part in fault["loc"]) or "the file"
+        given = "" if fault["type"] == "missing" else f", got {reprlib.repr(fault['input'])}"
+        lines.append(f"  {place}: {one_line(fault['msg'])}{given}")
     lines.append("  `tracemill init` writes a file in which every setting is explained")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from flows.console import print_table, say
+from flows.console import one_line, print_table, say
 from flows.console import show as show_value
 from schemas.reasons import REASONS
 
@@ -60,7 +60,15 @@ def landed(result: Landed, *, as_json: bool = False) -> None:
 
 def _land_report(title: str, report: LandReport) -> None:
     rows: list[list[Any]] = [
-        [PurePath(f.uri).name, f.state, f.num_lines, f.num_landed, f.num_duplicates, f.num_rejects, f.num_blank]
+        [
+            one_line(PurePath(f.uri).name),
+            f.state,
+            f.num_lines,
+            f.num_landed,
+            f.num_duplicates,
+            f.num_rejects,
+            f.num_blank,
+        ]
         for f in report.files
     ]
     rows.append(
@@ -79,7 +87,7 @@ def _land_report(title: str, report: LandReport) -> None:
         say(f"  rejected: {count:,} {code}")
     for file in report.files:
         for code in file.notes:
-            say(f"  {PurePath(file.uri).name}: {code}: {REASONS[code].sentence} {REASONS[code].fix}")
+            say(f"  {one_line(PurePath(file.uri).name)}: {code}: {REASONS[code].sentence} {REASONS[code].fix}")
 
 
 def _assembled(report: AssembleReport) -> None:
@@ -108,14 +116,16 @@ def looked(summary: LogSummary, *, as_json: bool = False) -> None:
         say(f"  {missing.num_traces:,} traces {missing.reason.code}: {missing.reason.sentence}")
         say(f"      {missing.reason.fix}")
     if summary.outcomes:
-        say("\nscores beside the calls: " + ", ".join(f"{n:,} {name}" for name, n in summary.outcomes.items()))
+        say(
+            "\nscores beside the calls: " + ", ".join(f"{n:,} {one_line(name)}" for name, n in summary.outcomes.items())
+        )
     if summary.suggested_settings is not None:
         say("\nwhat the log cannot say, and the settings file must:\n")
         say(summary.suggested_settings)
 
 
 def _log_group(group: LogGroup) -> None:
-    where = f" from deployment {group.deployment}" if group.deployment is not None else ""
+    where = f" from deployment {one_line(group.deployment)}" if group.deployment is not None else ""
     say(f"\n{group.num_calls:,} calls in format {group.log_format}{where}")
     carried = {
         "token ids": group.num_with_token_ids,
@@ -130,7 +140,7 @@ def _log_group(group: LogGroup) -> None:
         ("versions", group.versions),
         ("logprobs", group.logprob_kinds),
     ):
-        shown = [f"{show_value(name)} ({number:,})" for name, number in list(counts.items())[:MOST_SHOWN]]
+        shown = [f"{one_line(show_value(name))} ({number:,})" for name, number in list(counts.items())[:MOST_SHOWN]]
         more = f" and {len(counts) - MOST_SHOWN:,} more" if len(counts) > MOST_SHOWN else ""
         say(f"  {title:<10} " + "; ".join(shown) + more)
 
@@ -192,13 +202,15 @@ def plan(planned: Plan, *, as_json: bool = False) -> None:
     if as_json:
         print_json(planned)
         return
-    print_table("files", ("file", "state", "bytes to read"), [[f.uri, f.state, f.num_bytes] for f in planned.files])
+    print_table(
+        "files", ("file", "state", "bytes to read"), [[one_line(f.uri), f.state, f.num_bytes] for f in planned.files]
+    )
     say(planned.sentence)
 
 
 def trace(trace_id: str, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Everything known of one trace."""
-    say(f"trace {trace_id}")
+    say(f"trace {one_line(trace_id)}")
     for name, rows in parts.items():
         if not rows:
             say(f"\n{name}: none")

@@ -5,14 +5,15 @@ Every step is idempotent: what is done already is found in the lake and not done
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.ledger import Run, begin_run, parse_night, record, runs_of
 from ingest.assemble import AssembleReport, assemble
-from ingest.land import land_calls, land_outcomes
+from ingest.land import land_files
+from ingest.reading import Reading
 from ingest.report import LandReport
 from ingest.sources import expand
 from schemas.errors import LakeMissingError, SettingsError, UsageError
@@ -57,26 +58,21 @@ def land(
     *,
     logs: Sequence[str] | None = None,
     outcomes: Sequence[str] | None = None,
+    again: bool = False,
     progress: Progress = silent,
 ) -> Landed:
-    """Logs and outcomes into tables, calls into traces; by default the files that the settings name."""
+    """Logs and outcomes into tables, calls into traces; by default the files that the settings name.
+
+    With `again` files are read from their beginning, so that lines which other settings had refused may land.
+    """
     now = utc_now()
     with Lake.create(settings.lake.root) as lake:
-        landed = land_calls(
-            lake,
-            settings.logs.paths if logs is None else logs,
-            deployments=settings.deployments,
-            settings=settings.logs,
-            now=now,
-            progress=progress,
+        calls = Reading(
+            content_kind="calls", deployments=settings.deployments, settings=settings.logs, now=now, again=again
         )
-        scored = land_outcomes(
-            lake,
-            settings.logs.outcomes if outcomes is None else outcomes,
-            settings=settings.logs,
-            now=now,
-            progress=progress,
-        )
+        scores = replace(calls, content_kind="outcomes", deployments={})
+        landed = land_files(lake, settings.logs.paths if logs is None else logs, calls, progress)
+        scored = land_files(lake, settings.logs.outcomes if outcomes is None else outcomes, scores, progress)
         assembled = assemble(lake, deployments=settings.deployments, settings=settings.logs, now=now, progress=progress)
     return Landed(calls=landed, outcomes=scored, assembled=assembled)
 

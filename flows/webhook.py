@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from flows.console import say
+from flows.console import one_line, say
 from ingest.receiver import Receiver, secrets_from
 from ingest.spool import Spool
 from schemas.errors import SettingsError
@@ -77,13 +79,28 @@ def serve(logs: LogSettings) -> None:
             "logs.max_line_bytes"
         )
     receiver = Receiver(secrets_from(os.environ, settings.secret_env), Spool(settings.spool))
-    say(f"listening on http://{settings.host}:{settings.port}/webhooks, deliveries go to {settings.spool}")
-    uvicorn.run(
+    config = uvicorn.Config(
         application(receiver, max_body_bytes=settings.max_body_bytes),
-        host=settings.host,
-        port=settings.port,
         log_level="warning",
         access_log=False,
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
     )
+    with listening(settings.host, settings.port) as door, contextlib.suppress(KeyboardInterrupt):
+        say(
+            f"listening on http://{settings.host}:{settings.port}/webhooks, deliveries go to "
+            f"{one_line(str(settings.spool))}"
+        )
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens at the first address of the host; `SettingsError` where none can."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server((str(address[0]), port), family=family)
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(
+            f"logs.receiver: cannot listen on {host!r}, port {port} ({error}); expected an address of this machine and "
+            "a free port above 1023: mend host or port, or stop what listens there"
+        ) from error

@@ -33,7 +33,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some lines with their hashes, and where the file stands behind them."""
+    """Some lines with their hashes, empty for an empty line, and where the file stands behind them."""
 
     lines: list[Line]
     sha256s: list[str]
@@ -61,7 +61,11 @@ def _fill(reader: Reader, queue: Queue[Block | BaseException | None], is_over: E
     last: BaseException | None = None
     try:
         for lines in reader.blocks():
-            if not _put(queue, Block(lines, [line.sha256 for line in lines], Settled.of(reader)), is_over):
+            if not _put(
+                queue,
+                Block(lines, [line.sha256 if line.num_bytes else "" for line in lines], Settled.of(reader)),
+                is_over,
+            ):
                 return
     except BaseException as error:  # noqa: BLE001 - raised again in the thread that uses the blocks
         last = error

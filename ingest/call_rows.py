@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from ingest.call import Call
 from ingest.columns import list_column
+from ingest.meaning import Deployment, Meaning
 from ingest.redact import Redactor, hash_user
 from schemas.tables import table
 
@@ -47,12 +49,12 @@ _AS_MEANT = ("logprob_kind", "temperature", "top_p", "top_k")
 
 
 def call_rows(
-    landed: Sequence[Placed], redactor: Redactor, salt: bytes, configured: Collection[str], now: datetime
+    landed: Sequence[Placed], redactor: Redactor, salt: bytes, configured: Mapping[str, Deployment], now: datetime
 ) -> pa.Table:
     """Calls as columns of `calls`, redacted; the time of reading stands where a line has none.
 
-    Names that the settings know, such as a model that says its version, are an operator's words and stay as they are:
-    by them the calls get their meaning again when the settings change.
+    Names that the settings hold, or read a version off, are an operator's words and stay as they are: by them the
+    calls get their meaning again when the settings change.
     """
     items: list[ReadCall] = [placed.item for placed in landed]
     redacted = [_redact(item, redactor, configured) for item in items]
@@ -83,14 +85,28 @@ def call_rows(
     return pa.table({name: pa.array(values, _SCHEMA.field(name).type) for name, values in columns.items()})
 
 
-def _redact(item: ReadCall, redactor: Redactor, configured: Collection[str]) -> tuple[str, ...]:
-    """Redact the call in place but for the names that the settings know; what to note of it."""
+def _redact(item: ReadCall, redactor: Redactor, configured: Mapping[str, Deployment]) -> tuple[str, ...]:
+    """Redact the call in place but for the name of a deployment that the settings hold; what to note of it.
+
+    A model's name is the client's to choose, so it stays only where the settings spell it out.
+    """
     call = item.call
-    known = (call.model, call.deployment) if item.meaning.deployment in configured else None
+    deployment, model = call.deployment, call.model
     notes = redactor.call(call)
-    if known is not None:
-        call.model, call.deployment = known
+    if deployment in configured:
+        call.deployment = deployment
+    if call.model != model and _is_spelled_out(model, item.meaning, configured):
+        call.model = model
     return notes
+
+
+def _is_spelled_out(model: str, meaning: Meaning, configured: Mapping[str, Deployment]) -> bool:
+    """Whether the settings of its deployment name the model, or read its version off the name."""
+    settings = configured.get(meaning.deployment or "")
+    if settings is None:
+        return False
+    names_version = settings.version_pattern is not None and (meaning.policy_version or model + "?") in model
+    return names_version or any(fnmatchcase(model, pattern) for pattern in settings.models)
 
 
 def _version_spans(call: Call, redactor: Redactor) -> list[dict[str, Any]] | None:

@@ -78,5 +78,5 @@ def _written(date_format: str) -> datetime | None:
     try:
         read = datetime.strptime(_SAMPLE.strftime(date_format), date_format)  # noqa: DTZ007 - a sample has no zone
         return read.replace(tzinfo=None)
-    except ValueError:
+    except (ValueError, re.error):  # a code that stands twice is a fault of the expression that strptime makes of it
         return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Protocol
+
+from ingest.patterns import search
 
 
 class Named(Protocol):
@@ -41,15 +42,18 @@ class Directory:
         return self._by_name.get(name, name) if name is not None else None
 
     def _by_model(self, model: str) -> str | None:
-        """The one deployment whose pattern or list fits the model's name; None where none or several do."""
+        """The one deployment that lists the model, else the one whose pattern fits its name; None where several do.
+
+        A list says more than a pattern: a deployment that states `models` is found by them alone.
+        """
         fitting = [
             name
             for name, settings in self._deployments.items()
-            if settings.version_pattern is not None and re.search(settings.version_pattern, model)
+            if any(fnmatchcase(model, pattern) for pattern in settings.models)
         ] or [
             name
             for name, settings in self._deployments.items()
-            if any(fnmatchcase(model, pattern) for pattern in settings.models)
+            if not settings.models and settings.version_pattern is not None and search(settings.version_pattern, model)
         ]
         return fitting[0] if len(fitting) == 1 else None
 

@@ -50,6 +50,11 @@ class UnfinishedLine:
         self._pieces: list[bytes] = []
         self._hash: hashlib._Hash | None = None
 
+    @property
+    def text(self) -> bytes:
+        """What is kept of it."""
+        return b"".join(self._pieces)
+
     def extend(self, piece: bytes) -> None:
         """Add a piece; beyond the limit only the hash and the head are kept."""
         self.num_bytes += len(piece)
@@ -58,13 +63,13 @@ class UnfinishedLine:
             return
         self._pieces.append(piece)
         if self.num_bytes > self._limit:
-            text = b"".join(self._pieces)
+            text = self.text
             self._hash = hashlib.sha256(text)
             self._pieces = [text[:HEAD_BYTES]]
 
     def finish(self, offset: int, *, is_terminated: bool = True, fault: LineError | None = None) -> Line:
         """The line, which began at `offset`."""
-        text = b"".join(self._pieces)
+        text = self.text
         fault = fault or self._fault
         if self._hash is None:
             return Line(offset, self.num_bytes, text, is_terminated, fault)
@@ -79,6 +84,9 @@ class Framing(Protocol):
 
     def feed(self, chunk: bytes) -> tuple[list[Line], int]:
         """The lines that end in this piece, and how many bytes of it belong to them and what stands between them."""
+
+    def again(self, *, is_end: bool = False) -> bytes:
+        """What must be fed once more, from `start` on; asked until it is empty, after each piece and at the end."""
 
     def finish(self) -> UnfinishedLine | None:
         """The line that has not ended, if there is one."""
@@ -114,6 +122,10 @@ class NewlineFraming:
             self._unfinished.extend(rest)
         return lines, len(chunk) - len(rest)
 
+    def again(self, *, is_end: bool = False) -> bytes:  # noqa: ARG002 - the protocol's
+        """Nothing: a newline ends every line."""
+        return b""
+
     def finish(self) -> UnfinishedLine | None:
         """The last line, if it has no newline."""
         return self._unfinished if self._unfinished.num_bytes else None
@@ -135,6 +147,10 @@ class WholeFraming:
         """No line ends before the file does."""
         self._unfinished.extend(chunk)
         return [], 0
+
+    def again(self, *, is_end: bool = False) -> bytes:  # noqa: ARG002 - the protocol's
+        """Nothing: it is not read."""
+        return b""
 
     def finish(self) -> UnfinishedLine | None:
         """The one line."""

@@ -84,6 +84,7 @@ class LineReader:
         self.bytes_read = 0
         self._consumed = hashlib.sha256()
         self._settled = self._consumed.copy()
+        self._at_open = self._consumed.copy()
         self._last_byte = b"\n"
         self._num_consumed = 0
         self._chunks = unpacked(self._stored, chunk_bytes, self.notes)
@@ -139,20 +140,20 @@ class LineReader:
         kind = self._look()
         self._pass_mark(kind)
         framing = self._framing(kind)
+        for chunk in self._pieces(framing):
+            lines, num_settled = framing.feed(chunk)
+            view = memoryview(chunk)
+            if lines or num_settled:
+                self._settle(view[:num_settled])
+            if lines:
+                yield lines
+            self._consume_open(view[num_settled:], framing.start)
         fault = None
-        try:
-            while chunk := self._next():
-                lines, num_settled = framing.feed(chunk)
-                view = memoryview(chunk)
-                if lines or num_settled:
-                    self._settle(view[:num_settled])
-                if lines:
-                    yield lines
-                self._consume(view[num_settled:])
-        except DamagedError as error:
+        if self._damage is not None:
             self.notes.append("damaged_file")
             fault = LineError(
-                "damaged_bytes", f"{error}; nothing can be read from here on: copy the file again, and it is read on"
+                "damaged_bytes",
+                f"{self._damage}; nothing can be read from here on: copy the file again, and it is read on",
             )
         if self._stored.was_cut:
             self.notes.append("file_changed")
@@ -196,6 +197,18 @@ class LineReader:
             raise self._damage
         return chunk or next(self._chunks, b"")
 
+    def _pieces(self, framing: Framing) -> Iterator[bytes]:
+        """The chunks that follow, and what must be framed again."""
+        is_end = False
+        while not is_end:
+            chunk = self._next_unless_damaged()
+            is_end = not chunk
+            if chunk:
+                yield chunk
+            while chunk := framing.again(is_end=is_end):
+                self._consumed, self._num_consumed = self._at_open.copy(), framing.start
+                yield chunk
+
     def _framing(self, kind: Kind) -> Framing:
         if kind in _UNREADABLE:
             return WholeFraming(_UNREADABLE[kind], self.bytes_read)
@@ -238,6 +251,15 @@ class LineReader:
     def _consume(self, content: bytes | memoryview) -> None:
         self._consumed.update(content)
         self._num_consumed += len(content)
+
+    def _consume_open(self, content: memoryview, start: int) -> None:
+        """Consume a line that goes on, and note the hash of what stands before it."""
+        num_before = start - self._num_consumed
+        if 0 <= num_before <= len(content):
+            self._consume(content[:num_before])
+            self._at_open = self._consumed.copy()
+            content = content[num_before:]
+        self._consume(content)
 
     def _settle(self, content: bytes | memoryview) -> None:
         """Settle this and all that was consumed before it."""

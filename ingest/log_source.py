@@ -65,7 +65,7 @@ class LogSource:
         settings = reading.settings
         self.content_kind = reading.content_kind
         self._interpret = Interpreter(reading.deployments)
-        self._configured = frozenset(reading.deployments)
+        self._configured = reading.deployments
         self._salt = salt
         self._formats = all_formats(settings.words, settings.webhooks)
         # A file of scores is told by its content: the setting is about logs.

@@ -86,7 +86,8 @@ class LogSummary:
         """Blocks for the settings file that say what these logs cannot; None when nothing of the kind is missing."""
         groups: dict[str | None, list[LogGroup]] = defaultdict(list)
         for group in self.groups:
-            groups[group.deployment].append(group)
+            if group.num_with_logprobs and group.num_with_token_ids:  # no setting helps the others
+                groups[group.deployment].append(group)
         return suggested(
             [
                 Seen(
@@ -94,7 +95,6 @@ class LogSummary:
                     next((group.engine for group in of_one if group.engine is not None), None),
                     tuple(dict.fromkeys(model for group in of_one for model in group.models)),
                     {code for group in of_one for code in group.codes},
-                    any(group.num_with_logprobs for group in of_one),
                 )
                 for name, of_one in groups.items()
             ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ingest.call import Call
 from ingest.directory import Directory
+from ingest.patterns import compiled, search
 from ingest.sampling import NEUTRAL, PARAMETERS, SamplingDefaults, parameters_of
 from schemas.settings import Settings
 
@@ -52,8 +52,9 @@ class Deployment(Settings):
     wins over the server's switch. Convention, untested: unknown unless stated."""
 
     version_pattern: str | None = None
-    """Regular expression over the served model's name whose first group is the policy version, such as "@(v[0-9]+)$".
-    Convention, untested: the name says no version unless stated."""
+    """Regular expression over the served model's name whose first group is the policy version, such as "@(v[0-9]+)$",
+    in the dialect of the package regex. One that needs more than a second for a name does not fit it. Convention,
+    untested: the name says no version unless stated."""
 
     policy_version: str | None = None
     """The one policy version that the deployment serves. Convention, untested: unknown unless stated."""
@@ -107,11 +108,9 @@ class Deployment(Settings):
                 "expected one source of versions: remove one"
             )
         try:
-            groups = re.compile(self.version_pattern).groups
-        except re.error as error:
-            raise ValueError(
-                f"version_pattern {self.version_pattern!r} is no regular expression ({error}): mend it"
-            ) from error
+            groups = compiled(self.version_pattern).groups
+        except ValueError as error:
+            raise ValueError(f"version_pattern {error}") from error
         if groups < 1:
             raise ValueError(
                 f"version_pattern {self.version_pattern!r} has no group; expected one around the version, such as "
@@ -272,7 +271,7 @@ def _named_version(model: str, settings: Deployment) -> list[str | None] | None:
         return [settings.policy_version]
     if settings.version_pattern is None:
         return None
-    match = re.search(settings.version_pattern, model)
+    match = search(settings.version_pattern, model)
     return [match.group(1) if match else None]
 
 

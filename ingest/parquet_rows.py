@@ -81,11 +81,11 @@ class ParquetReader:
         """The rows that follow, in order."""
         try:
             file = pq.ParquetFile(self._file, pre_buffer=False)
-        except _UNREADABLE as error:
+            render = _Renderer(file)
+        except (*_UNREADABLE, ValueError) as error:  # also a name that is not UTF-8
             yield [self._damaged(error, is_terminated=False)]
             return
         self._num_rows = file.metadata.num_rows
-        render = _Renderer(file)
         first = 0
         for group in range(file.num_row_groups):
             first += file.metadata.row_group(group).num_rows

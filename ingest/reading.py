@@ -22,6 +22,8 @@ class Reading:
     deployments: Mapping[str, Deployment]
     settings: LogSettings
     now: datetime
+    again: bool = False
+    """Whether files that were read before are read from their beginning, as after a change of settings."""
 
     def as_json(self) -> dict[str, Any]:
         """The same in JSON types."""
@@ -30,6 +32,7 @@ class Reading:
             "deployments": {name: one.model_dump(mode="json") for name, one in self.deployments.items()},
             "settings": self.settings.model_dump(mode="json"),
             "now": self.now.isoformat(),
+            "again": self.again,
         }
 
     @classmethod
@@ -40,4 +43,5 @@ class Reading:
             deployments={name: Deployment.model_validate(one) for name, one in told["deployments"].items()},
             settings=LogSettings.model_validate(told["settings"]),
             now=datetime.fromisoformat(told["now"]),
+            again=told["again"],
         )

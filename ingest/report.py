@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-FileState = Literal["new", "grown", "changed", "unchanged"]
+FileState = Literal["new", "grown", "changed", "unchanged", "gone"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,7 +45,7 @@ def _local(pattern: str) -> Iterator[str]:
             files = [file for file in match.iterdir() if _is_seen(file)] if match.is_dir() else [match]
         except OSError as error:
             raise UsageError(
-                f"{match}: {error.strerror}; expected a folder that may be read: mend its rights"
+                f"{_shown(match)}: {error.strerror}; expected a folder that may be read: mend its rights"
             ) from error
         for file in files:
             yield _readable(file)
@@ -66,20 +66,29 @@ def _readable(file: Path) -> str:
             f"{_shown(file)}: {error.strerror}; expected a file that may be read: mend its path"
         ) from error
     name = str(file.resolve())
-    if _shown(name) != name:
+    if not _is_utf8(name):
         raise UsageError(
             f"{_shown(name)}: the file's name is not UTF-8, and the ledger cannot hold it; expected a UTF-8 name: "
             "rename it"
         )
     if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{file}: a socket, pipe or device; expected a file: leave it out of the pattern")
+        raise UsageError(f"{_shown(file)}: a socket, pipe or device; expected a file: leave it out of the pattern")
     if not os.access(file, os.R_OK):
-        raise UsageError(f"{file}: may not be read; expected a file that may: mend its rights")
+        raise UsageError(f"{_shown(file)}: may not be read; expected a file that may: mend its rights")
     return name
 
 
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shown(name: str | Path) -> str:
-    return str(name).encode(errors="backslashreplace").decode()
+    """The name on one line of a message, whatever characters somebody gave a file's name."""
+    return repr(str(name))[1:-1]
 
 
 def _remote(pattern: str) -> Iterator[str]:
@@ -97,7 +106,7 @@ def _remote(pattern: str) -> Iterator[str]:
             names = list(_files_of(system, name))
     except read_errors() as error:
         raise UsageError(
-            f"{pattern}: {error}; expected a place that may be read: mend the URL or the rights"
+            f"{_shown(pattern)}: {error}; expected a place that may be read: mend the URL or the rights"
         ) from error
     for found in names:
         yield system.unstrip_protocol(found)

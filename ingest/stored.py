@@ -73,6 +73,14 @@ def stored_size(uri: str) -> int:
         raise InputError(_cannot_be_read(uri, error)) from error
 
 
+def size_if_there(uri: str) -> int:
+    """Bytes of a file as stored, for progress; 0 where it is gone or its keeper does not say."""
+    try:
+        return stored_size(uri)
+    except InputError:
+        return 0
+
+
 class Stored:
     """One file, read from front to back; `size` and `num_taken` are bytes as stored.
 

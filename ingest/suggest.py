@@ -22,7 +22,6 @@ class Seen:
     models: tuple[str, ...]
     """Served models, an empty name where a server names none."""
     codes: Collection[str]
-    has_logprobs: bool = True
 
 
 def suggested(seen: Sequence[Seen]) -> str | None:
@@ -31,7 +30,7 @@ def suggested(seen: Sequence[Seen]) -> str | None:
     What only the operator of the server knows is left as a choice in a comment: nothing is guessed but where the
     version stands in a model's name.
     """
-    blocks = [_block(one) for one in seen if one.has_logprobs and set(UNSTATED) & set(one.codes)]
+    blocks = [_block(one) for one in seen if set(UNSTATED) & set(one.codes)]
     return "\n\n".join(blocks) or None
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 from ingest.reading import Reading
 from ingest.report import FileReport
 from ingest.settings import LogSettings
-from ingest.stored import stored_size
+from ingest.stored import size_if_there
 from schemas import errors
 from schemas.errors import TracemillError
 from schemas.progress import Progress
@@ -51,8 +51,8 @@ def land_in_processes(
     The first error of a worker is raised here, of its own class, once the others have finished their files.
     """
     job = {"root": str(root), "reading": reading.as_json()}
-    waiting = deque(sorted(files, key=stored_size, reverse=True))
-    tally = _Tally(sum(stored_size(file) for file in files), progress)
+    waiting = deque(sorted(files, key=size_if_there, reverse=True))
+    tally = _Tally(sum(size_if_there(file) for file in files), progress)
     with ThreadPoolExecutor(number) as pool:
         found = [pool.submit(_drive, job, waiting, tally) for _ in range(number)]
     reports = {report.uri: report for one in found for report in one.result()}

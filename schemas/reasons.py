@@ -458,6 +458,12 @@ REASONS: dict[str, Reason] = {
             "Nothing for token ids; the text is damaged in the log.",
         ),
         Reason(
+            "file_gone",
+            "note",
+            "The file was there when the files were listed, and gone when it was to be read.",
+            "Keep log files until they have been read; the other files were.",
+        ),
+        Reason(
             "file_changed",
             "note",
             "The part of the file that had been read has changed since.",

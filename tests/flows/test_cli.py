@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-import flows.cli_read  # noqa: F401 - adds its commands
+import flows.cli_read
+import flows.cli_receive  # noqa: F401 - adds its command
 from flows.cli import app
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -46,6 +47,14 @@ def test_a_refusal_is_one_message_and_exit_code_2(tmp_path):
     assert "Traceback" not in done.stderr
     assert "no settings file" in done.stderr
     assert "tracemill init" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["foo"], ["ingest", "--nope"], ["check"], ["sql", "x", "--format", "xml"]])
+def test_a_wrong_command_line_is_one_message_and_exit_code_2(tmp_path, arguments):
+    """Whichever click the command line stands on."""
+    done = tracemill(*arguments, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "Usage: tracemill" in done.stderr
 
 
 def test_debug_shows_the_traceback(tmp_path):

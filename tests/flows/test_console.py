@@ -1,7 +1,7 @@
 """What a person sees."""
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
@@ -24,6 +24,7 @@ HOSTILE = "\x1b[31mred [bold]x[/bold] \u202e"
         (0.000123456, "0.0001235"),
         ([1, None], "1, -"),
         (datetime(2026, 11, 28, 1, 2, 3, tzinfo=UTC), "2026-11-28 01:02:03+00:00"),
+        (date(2026, 11, 28), "2026-11-28"),
         ("a\x1b[31m", "a\\u001b[31m"),
     ],
 )
@@ -73,3 +74,20 @@ def test_parquet_needs_a_file():
 def test_progress_tells_amount_and_rate(call, told):
     """Bytes are told in MB; a rate is told once there is a second to divide by."""
     assert console._state(*call) == told
+
+
+def test_what_is_said_cannot_command_the_terminal(capsys):
+    """A deployment's name is anybody's; the text's own lines stay."""
+    console.say("a\x1b[2J\n:skull: \u202e")
+    assert capsys.readouterr().out == "a\\u001b[2J\n:skull: \\u202e\n"
+    assert console.one_line("a\nb\U000e0001") == "a\\u000ab\\U000e0001"
+
+
+def test_the_end_of_a_stage_is_told_once(monkeypatch, capsys):
+    """A compressed file has been read to its end long before its last line."""
+    clock = iter([0.0, 2.0, 15.0, 30.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    bars = console.ProgressBars()
+    for done in (1, 13, 13, 13):
+        bars("ingest", done * 100_000, 1_300_000, "bytes", "a\n[red].gz")
+    assert capsys.readouterr().err.splitlines() == ["ingest: 1.3 of 1.3 MB  0.7 MB/s a\\u000a[red].gz"]

@@ -140,3 +140,22 @@ def test_every_setting_is_read_somewhere(kind):
                     readers.add(node.attr)
     unread = set(kind.model_fields) - readers
     assert not unread, f"{own.name}: nothing reads {sorted(unread)}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 2000 + "]" * 2000, "too deep"),
+        ("[logs]\nmax_line_bytes = " + "9" * 5000, "not TOML"),
+        ('[report]\nfolder = "a\\u0000b"', "a NUL in report.folder"),
+        ('[logs.receiver]\nspool = "a\\u0000b"', "a NUL in logs.receiver.spool"),
+        ('[logs.csv]\ndate_format = "%Y-%m-%d %d %H:%M"', "logs.csv"),
+        ("[logs.redact.patterns]\nx = '" + "(" * 3000 + "a" + ")" * 3000 + "'", "cannot be compiled"),
+        ("[logs.redact.patterns]\nx = '(?R)a'", "did not end"),
+        ("[deployments.d]\nversion_pattern = '" + "(" * 3000 + "a" + ")" * 3000 + "'", "cannot be compiled"),
+    ],
+)
+def test_settings_that_break_a_parser_are_refused(tmp_path, text, said):
+    """One message each, never a traceback."""
+    with pytest.raises(SettingsError, match=said):
+        load_settings(written(tmp_path, REQUIRED + text + "\n"))

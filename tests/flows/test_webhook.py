@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
 
-from flows.webhook import application, serve
+from flows.webhook import application, listening, serve
 from ingest.receiver import Receiver
 from ingest.settings import LogSettings
 from ingest.spool import Spool
@@ -73,3 +74,16 @@ def test_what_could_not_be_read_later_is_not_taken():
     """A delivery longer than the longest line would be kept and never read."""
     with pytest.raises(SettingsError, match="twice a body"):
         serve(LogSettings(max_line_bytes=2**20))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "a" * 100])
+def test_where_nobody_can_listen_nothing_is_said(tmp_path, host, monkeypatch, capsys):
+    """A port in use or a host of no machine is a setting to mend."""
+    monkeypatch.setenv("TRACEMILL_WEBHOOK_SECRET", "whsec_" + base64.b64encode(b"k" * 32).decode())
+    with listening("127.0.0.1", 0) as taken:
+        receiver = LogSettings().receiver.model_copy(
+            update={"host": host, "port": taken.getsockname()[1], "spool": tmp_path / "spool"}
+        )
+        with pytest.raises(SettingsError, match="cannot listen"):
+            serve(LogSettings().model_copy(update={"receiver": receiver}))
+    assert capsys.readouterr().out == ""

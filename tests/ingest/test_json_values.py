@@ -15,6 +15,8 @@ SPACE = st.text(" \t\r\n", max_size=3)
 SCALARS = st.none() | st.booleans() | st.integers(-9, 999) | st.text('"\\[]{},:\n\u2028\ud83d x', max_size=6)
 VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text("a[{\"'", max_size=3), v))
 
+SMALL = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.sampled_from("ab"), SCALARS, max_size=2)
+
 
 def cut(text: bytes, chunk: int, *, limit: int = 2**20, arrays: bool = True) -> tuple[list[Line], ValueFraming, int]:
     """The values of a text that comes in pieces, and how much of it was settled."""
@@ -24,6 +26,11 @@ def cut(text: bytes, chunk: int, *, limit: int = 2**20, arrays: bool = True) -> 
         found, num_settled = framing.feed(text[start : start + chunk])
         settled = start + num_settled if found else settled
         lines += found
+        while again := framing.again(is_end=start + chunk >= len(text)):
+            start_again = framing.start
+            found, num_settled = framing.feed(again)
+            settled = start_again + num_settled if found else settled
+            lines += found
     return lines, framing, settled
 
 
@@ -92,6 +99,60 @@ def test_a_broken_element_ends_where_the_next_line_begins():
                 lines, _, _ = cut(text, chunk)
                 assert [line.text for line in lines if line.text.startswith(b'{"n"')] == [g.strip() for g in good]
                 assert len(lines) == 4
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("ab"), SMALL, min_size=1, max_size=2), min_size=2, max_size=6),
+    st.data(),
+    st.sampled_from([b"", b"  "]),
+    st.booleans(),
+    st.sampled_from([120, 2**20]),
+)
+def test_an_element_that_lost_any_bracket_costs_no_neighbour(elements, data, margin, begins_with_bracket, limit):
+    """When it stays open to the end, or beyond the limit, too."""
+    written = [json.dumps(element).encode() for element in elements]
+    broken = data.draw(st.integers(0, len(written) - 1))
+    places = [at for at, byte in enumerate(written[broken]) if byte in b"]}"]
+    place = data.draw(st.sampled_from(places))
+    good = [text for index, text in enumerate(written) if index != broken and len(text) < 100]
+    written[broken] = written[broken][:place] + written[broken][place + 1 :]
+    first = b"[" if begins_with_bracket and not margin else b"[\n" + margin
+    text = first + (b",\n" + margin).join(written) + b"\n]\n"
+    lines, _, _ = cut(text, data.draw(st.integers(1, 60)), limit=limit)
+    found = [line.text for line in lines]
+    assert [element for element in good if element not in found] == []
+
+
+def test_what_is_open_at_the_end_is_one_reject_and_its_neighbours_are_not():
+    """By the line that begins as its own does."""
+    text = b'[\n{"a":1},\n{"broken": [1,2,\n{"b":1},\n{"c":1}\n]\n'
+    for chunk in (1, 7, 1000):
+        lines, framing, settled = cut(text, chunk)
+        assert [line.text.strip() for line in lines] == [b'{"a":1}', b'{"broken": [1,2,', b'{"b":1}', b'{"c":1}']
+        assert (framing.finish(), settled) == (None, len(text) - 3)
+
+
+def test_a_cut_element_with_parts_on_lines_of_their_own_stays_one():
+    """Indented or not, for it may go on when the file has grown."""
+    for text in (b'[\n  {\n    "a": [\n      {\n', b'[\n{\n"a": [\n{\n"b":1},\n'):
+        lines, framing, _ = cut(text, 5)
+        assert (lines, framing.start) == ([], text.index(b"{"))
+
+
+def test_many_open_elements_are_cut_in_time_that_grows_as_they_do():
+    """Each at the next one, and the end is not looked through for each."""
+    lines, _, _ = cut(b"[\n" + b'{"a":[1,\n' * 50_000, 2**20)
+    assert len(lines) == 49_999
+
+
+def test_beyond_the_limit_an_open_element_ends_before_its_like():
+    """Whether that stands in what is held or comes later."""
+    for filler in (b"1,", b"1," * 2000):
+        text = b'[\n{"broken":[' + filler + b"\n" + b"".join(b'{"n":%d},\n' % n for n in range(300)) + b"]"
+        for chunk in (16, 999, 10_000):
+            lines, _, _ = cut(text, chunk, limit=1000)
+            assert [line.text for line in lines if line.fault is None][-300:] == [b'{"n":%d}' % n for n in range(300)]
+            assert len(lines) == 301
 
 
 def test_a_hundred_thousand_brackets_are_one_broken_value():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.land import land_calls
+from ingest.land import land_calls, land_files
+from ingest.reading import Reading
 from ingest.report import FileReport, LandReport
 from ingest.settings import LogSettings
 from schemas.errors import UsageError
@@ -261,3 +262,39 @@ def test_two_processes_on_one_file_land_each_line_once(lake, tmp_path):
     assert (total["num_lines"], total["num_landed"], total["num_rejects"]) == (31, 30, 1)
     versions = lake.read("source_files")["file_version"].to_pylist()
     assert sorted(versions) == list(range(len(versions)))
+
+
+def test_a_file_that_is_gone_when_its_turn_comes_is_noted_and_the_others_land(lake, tmp_path):
+    """Logs are rotated at night, too."""
+    files = [write(tmp_path / name, first_call(trace_id=name)) for name in ("a", "b")]
+
+    def vanish(_stage: str, done: int, _total: int | None, _unit: str, _note: str = "") -> None:
+        if done:
+            (tmp_path / "b").unlink(missing_ok=True)
+
+    report = land_calls(lake, files, deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW, progress=vanish)
+    assert [(file.state, file.num_landed, file.notes) for file in report.files] == [
+        ("new", 1, ()),
+        ("gone", 0, ("file_gone",)),
+    ]
+
+
+def test_many_tiny_lines_are_committed_a_few_at_a_time(lake, tmp_path, monkeypatch):
+    """A reject takes far more memory than a line of two bytes, so rows are counted beside bytes."""
+    monkeypatch.setattr("ingest.land.BATCH_ROWS", 100)
+    monkeypatch.setattr("ingest.land.READ_BYTES", 64)
+    report = land(lake, write(tmp_path / "log", *[b"x"] * 250))
+    assert report.num_rejects == 250
+    assert lake.read("source_files").num_rows == 2
+
+
+def test_a_file_is_read_again_when_it_is_asked_for(lake, tmp_path):
+    """Lines that another format had refused land, those that had landed are duplicates, and counts add up."""
+    path = write(tmp_path / "log", first_call(), b"{}")
+    refused = land_calls(lake, [path], deployments=DEPLOYMENTS, settings=LogSettings(format="otlp"), now=NOW)
+    assert refused.num_rejects == 2
+    assert land(lake, path).num_lines == 0
+    reading = Reading(content_kind="calls", deployments=DEPLOYMENTS, settings=LogSettings(), now=NOW, again=True)
+    (again,) = land_files(lake, [path], reading).files
+    assert states(again) == ("changed", 1, 0, 1, 0)
+    assert land(lake, path).num_lines == 0

@@ -216,3 +216,16 @@ def test_a_file_that_shrinks_while_it_is_read_is_noted(tmp_path):
         seen = reader.bytes_read, reader.content_sha256
     with LineReader(str(path), 100) as again:
         assert not again.skip(*seen)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 2**20])
+def test_what_is_settled_behind_an_open_element_can_be_passed_over(tmp_path, chunk):
+    """Its hash is of the bytes up to the last whole element, though they were framed twice."""
+    content = b'[\n{"a":1},\n{"broken": [1,2,\n{"b":1},\n{"c":1},\n{"d":'
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    with LineReader(str(path), 2**20, chunk) as reader:
+        lines = [line for block in reader.blocks() for line in block]
+        assert [line.is_terminated for line in lines] == [True] * 4 + [False]
+        assert reader.bytes_read == content.rindex(b"}") + 1
+        assert reader.content_sha256 == hashlib.sha256(content[: reader.bytes_read]).hexdigest()

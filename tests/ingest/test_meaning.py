@@ -124,10 +124,10 @@ def test_a_model_may_be_listed_by_name_or_pattern(models, found):
     assert Interpreter({"a": Deployment(models=models)})(call(deployment=None)).deployment == found
 
 
-def test_a_pattern_of_versions_goes_before_a_list_and_a_named_deployment_before_both():
+def test_a_list_goes_before_a_pattern_of_versions_and_a_named_deployment_before_both():
     """A line that names a deployment is never taken for another's."""
     known = {"a": Deployment(models=("toy*",)), "b": Deployment(version_pattern="@(v.)$")}
-    assert Interpreter(known)(call(deployment=None)).deployment == "b"
+    assert Interpreter(known)(call(deployment=None)).deployment == "a"
     assert Interpreter(known)(call(deployment="c")).deployment == "c"
     assert (
         Interpreter({"a": Deployment(models=("toy*",)), "b": Deployment(models=("*",))})(

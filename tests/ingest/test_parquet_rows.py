@@ -135,3 +135,18 @@ def test_a_file_that_is_still_being_written_is_read_again(tmp_path):
     (tmp_path / "log").write_bytes(content[:-20])
     (line,), reader = read(tmp_path / "log")
     assert (line.fault is not None, line.is_terminated, reader.bytes_read) == (True, False, 0)
+
+
+def test_a_name_that_is_no_text_damages_the_file(tmp_path):
+    """In the schema of Parquet, or in the one that Arrow adds."""
+    pq.write_table(pa.table({"badname": ["a"]}), tmp_path / "log", store_schema=False)
+    content = (tmp_path / "log").read_bytes()
+    (tmp_path / "log").write_bytes(content.replace(b"badname", b"bad\xff\xfeme"))
+    pq.write_table(pa.table({"badname": ["a"]}), tmp_path / "arrow")
+    content = (tmp_path / "arrow").read_bytes()
+    at = content.index(b"ARROW:schema") + 20
+    (tmp_path / "arrow").write_bytes(content[:at] + b"!" * 40 + content[at + 40 :])
+    for name in ("log", "arrow"):
+        (line,), reader = read(tmp_path / name)
+        assert line.fault is not None
+        assert (line.fault.reason, reader.notes) == ("damaged_bytes", ["damaged_file"])

@@ -34,11 +34,6 @@ def test_the_offered_names_are_settings():
             assert set(block) <= set(Deployment.model_fields)
 
 
-def test_nothing_is_offered_where_no_number_would_gain_a_meaning():
-    """Settings do not bring log-probabilities into a log that has none."""
-    assert suggested([Seen("desk", "vllm", ("desk",), UNSTATED, has_logprobs=False)]) is None
-
-
 def test_a_server_that_names_no_model_is_found_by_its_empty_name():
     """TGI's responses name none."""
     text = suggested([Seen(None, "tgi", ("",), ["sampling_params_unknown"])])
