@@ -84,7 +84,9 @@ def _land_report(title: str, report: LandReport) -> None:
     )
     print_table(title, ("file", "state", "lines", "landed", "duplicates", "rejects", "blank"), rows)
     for code, count in report.rejects_by_reason.items():
-        say(f"  rejected: {count:,} {code}")
+        say(f"  rejected: {count:,} {code}: {REASONS[code].sentence}")
+    if report.num_rejects:
+        say('  where and why: tracemill sql "select uri, byte_offset, message from rejects"')
     for file in report.files:
         for code in file.notes:
             say(f"  {one_line(PurePath(file.uri).name)}: {code}: {REASONS[code].sentence} {REASONS[code].fix}")
