@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -14,6 +14,14 @@ import numpy as np
 from schemas.errors import LineError
 
 _NONE = b"\xff" * 8
+
+
+class Hashed(Protocol):
+    """Something with a hash that is computed when it is asked for: a line."""
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of its bytes, as hex."""
 
 
 class WeightSpan(NamedTuple):
@@ -92,7 +100,7 @@ def whole(version: str | int | None, num_tokens: int) -> tuple[WeightSpan, ...]:
     return () if version is None or version == "" else (WeightSpan(str(version), 0, num_tokens),)
 
 
-def named(call: Call, line_sha256: str) -> Call:
+def named(call: Call, line: Hashed) -> Call:
     """The call with a trace id: its own, else the id of its response, else the hash of its line.
 
     A line that names no trace is a trace of one call; it says so in its notes, as does one that has no time.
@@ -100,7 +108,7 @@ def named(call: Call, line_sha256: str) -> Call:
     if call.started_at is None and call.ended_at is None:
         call.notes = (*call.notes, "time_of_reading")
     if not call.trace_id:
-        call.trace_id = call.response_id or f"line-{line_sha256[:32]}"
+        call.trace_id = call.response_id or f"line-{line.sha256[:32]}"
         call.notes = (*call.notes, "trace_id_from_response" if call.response_id else "trace_id_from_line")
     return call
 

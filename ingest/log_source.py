@@ -93,8 +93,7 @@ class LogSource:
     def _item(self, record: Call | Outcome, line: Line) -> ReadCall | ReadOutcome:
         if isinstance(record, Outcome):
             return ReadOutcome(record.item_id, record)
-        is_named = record.trace_id and (record.started_at or record.ended_at)
-        call = record if is_named else named(record, line.sha256)
+        call = named(record, line)
         refuse_wide(call)
         meaning = self._interpret(call)
         return ReadCall(identity(call), call, meaning, judge(call, meaning))

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ingest.call import Call
 from ingest.formats.body import Body, Wrapped, refuse_nul
 from ingest.formats.chat import NULL, as_logged
-from ingest.formats.format import Keys
+from ingest.formats.format import Keys, spelled
 from ingest.formats.sizes import SmallInt
 from schemas.errors import LineError
 
@@ -113,12 +113,12 @@ _FINISHES = {
 
 def claims(keys: Keys) -> bool:
     """Whether an object with these keys is a message of the assistant."""
-    return "content" in keys and "model" in keys and bytes(keys.get("type", NULL)).strip() == b'"message"'
+    return "content" in keys and "model" in keys and spelled(keys, "type") == b'"message"'
 
 
 def claims_event(keys: Keys) -> bool:
     """Whether an object with these keys begins a stream."""
-    return bytes(keys.get("type", NULL)).strip() == b'"message_start"' and "message" in keys
+    return spelled(keys, "type") == b'"message_start"' and "message" in keys
 
 
 def join(events: Sequence[Event]) -> tuple[Response, tuple[str, ...]]:

@@ -43,6 +43,11 @@ def keys_of(document: bytes | Raw) -> Keys:
         return {}
 
 
+def spelled(keys: Keys, name: str) -> bytes:
+    """The value of a key as the line spells it, without space around it; a missing one is null."""
+    return bytes(keys.get(name, b"null")).strip()
+
+
 def is_null(keys: Keys, name: str) -> bool:
     """Whether a key is missing or null."""
-    return bytes(keys.get(name, b"null")).strip() == b"null"
+    return spelled(keys, name) == b"null"

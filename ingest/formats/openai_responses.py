@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ingest.call import Call
 from ingest.formats.body import Body, Wrapped, refuse_nul
 from ingest.formats.chat import NULL, TokenEntry, as_logged
-from ingest.formats.format import Keys
+from ingest.formats.format import Keys, spelled
 from ingest.formats.generation import packed
 from ingest.formats.sizes import SmallInt
 from schemas.errors import LineError
@@ -128,12 +128,12 @@ _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 def claims(keys: Keys) -> bool:
     """Whether an object with these keys is a response."""
-    return "output" in keys and bytes(keys.get("object", NULL)).strip() == b'"response"'
+    return "output" in keys and spelled(keys, "object") == b'"response"'
 
 
 def claims_event(keys: Keys) -> bool:
     """Whether an object with these keys is an event of a stream."""
-    return bytes(keys.get("type", NULL)).strip().startswith(b'"response.')
+    return spelled(keys, "type").startswith(b'"response.')
 
 
 def join(events: Sequence[Event]) -> tuple[Response, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ingest.call import named
+from ingest.line import Line
 from schemas.errors import LineError
 from tests.ingest.tracing_made import ASKED, is_toy, payload, read, recorded
 
@@ -55,7 +56,7 @@ def test_a_payload_is_the_toy_call():
 
 def test_both_rows_of_a_call_fall_into_one_trace():
     """Neither names a trace, so the response's id stands for it."""
-    calls = [named(read(row)[0], "0" * 64) for row in (kept(), request())]
+    calls = [named(read(row)[0], Line(0, 0, b"")) for row in (kept(), request())]
     assert {call.trace_id for call in calls} == {"chatcmpl-ask-41-a1-c1"}
 
 
