@@ -122,12 +122,22 @@ def validate(settings_file: SettingsFile = DEFAULT_FILE, date: Date = None, as_j
 
 
 @app.command(epilog="Example: tracemill train --date 2026-11-28")
-def train(settings_file: SettingsFile = DEFAULT_FILE, date: Date = None, as_json: AsJson = False) -> None:
+def train(
+    settings_file: SettingsFile = DEFAULT_FILE,
+    date: Date = None,
+    regime: Annotated[
+        bool, typer.Option("--regime", help="Say what each method would do to the admitted traces, and train nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Replay the night's admitted traces through the method's updates; a new policy version."""
     settings = load_settings(settings_file)
     with steps.night_lock(settings), ProgressBars() as bars:
         run = steps.start(settings, date=date)
         result = steps.admit(settings, run, progress=bars)
+        if regime and result.num_admitted:
+            show.regime(*steps.regime_of(settings, run), as_json=as_json)
+            return
         if result.decision in {"go", "hold"}:
             show.trained(steps.replay(settings, run, progress=bars), as_json=as_json)
             return

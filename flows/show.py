@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ingest.assemble import AssembleReport
     from ingest.look import LogGroup, LogSummary
     from ingest.report import LandReport
+    from train.methods.regime import Regime
     from train.replay import TrainReport
     from train.rescore import RescoreReport
     from validate.gate import GateResult
@@ -189,6 +190,16 @@ def trained(report: TrainReport, *, as_json: bool = False) -> None:
         print_json(report)
         return
     say(str(report))
+
+
+def regime(found: Regime, num_not_scored: int, *, as_json: bool = False) -> None:
+    """What each method would do to the admitted traces."""
+    if as_json:
+        print_json({**_plain(found), "num_not_scored": num_not_scored})
+        return
+    say(str(found))
+    if num_not_scored:
+        say(f"{num_not_scored:,} admitted traces are not in it: the current policy has not scored them; rescore first")
 
 
 def night(result: NightResult) -> None:

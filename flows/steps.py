@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flows.settings import TracemillSettings
+    from train.methods.regime import Regime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,6 +201,24 @@ def replay(settings: TracemillSettings, run: Run, *, progress: Progress = silent
             now=utc_now(),
             progress=progress,
         )
+
+
+def regime_of(settings: TracemillSettings, run: Run) -> tuple[Regime, int]:
+    """What each method would do to the traces that the run admitted, the settings' own method first; trains nothing.
+
+    With it the number of admitted traces that are not in it, because the current policy has not scored them.
+    """
+    # torch is read when it is needed: every other command starts without it.
+    from train.lake_batch import batch_from_lake
+    from train.methods.catalog import METHODS, by_name
+    from train.methods.regime import regime
+
+    own = by_name(settings.train.method, settings.train.options)
+    others = [kind() for name, kind in METHODS.items() if name != own.name]
+    with Lake.open(settings.lake.root, read_only=True) as lake:
+        version = run.base_policy or current_policy(lake).policy_version
+        read = batch_from_lake(lake, run_id=run.run_id, policy_version=version)
+    return regime(read.batch, [own, *others]), read.num_not_scored
 
 
 def run_folder(settings: TracemillSettings, run: Run) -> Path:

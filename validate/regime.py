@@ -6,16 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.numbers import PLAIN_DEPARTURE
 from validate.check import Estimate, Reading, unmeasured
 from validate.group import share_reading
 from validate.segments import Booleans, Floats, carried, segments_of
 from validate.statistics import effective_size
 from validate.traces import Traces
 
-PLAIN_DEPARTURE = 0.01
-"""Mean |ratio - 1| under which a run without any correction would do the same. The lesson's recipes had ratios within
-a fraction of a percent of 1 and equal arms (Whileai course, lesson on production traces); the figure is convention,
-untested."""
 _STRIDE = 1 << 32  # above any sequence_index, an int32: trace and sequence become one number
 _FROM_RATIOS = ("ratio_departure", "mean_ratio_factor", "effective_token_share")
 

@@ -67,7 +67,7 @@ def test_a_clip_that_never_acted_says_so():
     """And one that did counts its tokens."""
     assert "closed nothing: this is plain importance-weighted policy gradient" in str(update([row()]))
     closed = update([row(), row(1.0, math.log(0.75), math.log(0.5))])
-    assert "1 of 2 tokens had moved by more than 0.2" in str(closed)
+    assert "1 of 2 tokens (50.00%) had moved by more than 0.2" in str(closed)
 
 
 def test_a_critic_worse_than_a_constant_is_told():

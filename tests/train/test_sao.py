@@ -58,7 +58,7 @@ def test_masked_tokens_are_counted_on_their_side():
     """One below, one above; the third that stays is the whole trace's trust."""
     made = update([THREE])
     assert made.coefficients[1:].tolist() == [0.0, 0.0]
-    assert "1 tokens at or below ratio 0.7 and 1 at or above 6 masked, of 3" in str(made)
+    assert "1 tokens at or below ratio 0.7 and 1 at or above 6 masked, 66.67% of 3; furthest is ratio" in str(made)
     assert made.stats["masked_token_share"] == pytest.approx(2 / 3)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -14,7 +14,7 @@ from schemas.errors import BatchError, SettingsError
 from train.batch import Batch
 from train.methods import notes, requirements, terms
 from train.methods.correction_catalog import Rule, correction_by_name
-from train.methods.corrections import PPO, Correction, NoCorrection
+from train.methods.corrections import PPO, Correction, NoCorrection, Weights
 from train.methods.update import Update
 
 Aggregation = Literal["token_mean", "trace_mean", "trace_sum"]
@@ -57,19 +57,22 @@ def corrected_update(
         in_trust=in_trust,
         drift=None if behavior is None else terms.mean_drift(behavior, logprobs, mask, index, counts),
         log_ratios=log_ratios,
+        weights=weights.factors,
         stats=stats,
-        notes=told + _about(correction, weights.factors, weights.kept, batch) + notes.about_numbers(batch),
+        notes=told + _about(correction, weights, log_ratios, batch) + notes.about_numbers(batch),
     )
 
 
-def _about(correction: Correction, factors: Tensor, kept: Tensor, batch: Batch) -> list[str]:
-    """Whether the correction did anything."""
-    mask = batch.action_mask
-    told = notes.about_empty_traces(batch)
-    if bool((factors[mask] == 1).all()):
+def _about(correction: Correction, weights: Weights, log_ratios: Tensor | None, batch: Batch) -> list[str]:
+    """What the correction did to how many tokens, and which knobs it has."""
+    mask, told = batch.action_mask, notes.about_empty_traces(batch)
+    if log_ratios is None or bool((weights.factors[mask] == 1).all()):
         return [*told, f"correction {correction.name} changed nothing: this is plain policy gradient"]
-    dropped = int((mask & ~kept).sum())
-    return [*told, f"correction {correction.name} masked {dropped} of {int(mask.sum())} tokens"]
+    num_tokens, num_masked = int(mask.sum()), int((mask & ~weights.kept).sum())
+    knobs = ", ".join(f"{each.name} {getattr(correction, each.name)}" for each in fields(correction))  # type: ignore[arg-type]  # a dataclass
+    counted = f"masked {num_masked} of {num_tokens} tokens ({num_masked / num_tokens:.2%})"
+    way_out = f": train sooner after serving or mend its {knobs}" if knobs and num_masked else ""
+    return [*told, f"correction {correction.name} {counted}; {notes.furthest(batch, log_ratios)}{way_out}"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

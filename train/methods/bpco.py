@@ -107,9 +107,10 @@ class BPCO:
             in_trust=acted,
             drift=terms.mean_drift(behavior, logprobs, mask, index, counts),
             log_ratios=log_ratios,
+            weights=torch.where(opened, ratios, 0.0),
             value_targets=targets.to(batch.dtype),
             stats=stats if math.isnan(explained) else stats | {"explained_variance": explained},
-            notes=self._notes(batch, opened, explained),
+            notes=self._notes(batch, log_ratios, opened, explained),
         )
 
     def _values_in_range(self, batch: Batch) -> Tensor:
@@ -132,14 +133,14 @@ class BPCO:
             )
         return predicted
 
-    def _notes(self, batch: Batch, opened: Tensor, explained: float) -> list[str]:
+    def _notes(self, batch: Batch, log_ratios: Tensor, opened: Tensor, explained: float) -> list[str]:
         """Whether the clip acted, and whether the critic explains anything."""
         num_closed, num_tokens = int((batch.action_mask & ~opened).sum()), int(batch.action_mask.sum())
-        told = (
-            [f"{num_closed} of {num_tokens} tokens had moved by more than {self.clip:g} in their advantage's direction"]
-            if num_closed
-            else [f"the clip {self.clip:g} closed nothing: this is plain importance-weighted policy gradient"]
-        )
+        told = [f"the clip {self.clip:g} closed nothing: this is plain importance-weighted policy gradient"]
+        if num_closed:
+            counted = f"{num_closed} of {num_tokens} tokens ({num_closed / num_tokens:.2%}) had moved by more than"
+            where = f"{self.clip:g} in their advantage's direction; {notes.furthest(batch, log_ratios)}"
+            told = [f"{counted} {where}: train sooner after serving or raise clip"]
         if explained < 0:
             told.append("the critic predicts worse than a constant: warm it up before the policy moves")
         return told + notes.about_empty_traces(batch) + notes.about_numbers(batch)

@@ -90,6 +90,7 @@ class FlashReinforce:
             in_trust=in_trust,
             drift=drift,
             log_ratios=log_ratios,
+            weights=ratios,
             stats={
                 "batch_mean_reward": batch.statistics.mean_reward,
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),

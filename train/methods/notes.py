@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from train.batch import Batch
+from train.methods import terms
 
 NAMED_TRACES = 5
 """Traces that a note names before it counts the rest. Convention, untested."""
@@ -17,6 +20,13 @@ def named(trace_ids: Sequence[str], chosen: Tensor) -> str:
     ids = [trace_ids[index] for index in chosen.nonzero().flatten().tolist()]
     more = f" and {len(ids) - NAMED_TRACES} more" if len(ids) > NAMED_TRACES else ""
     return f"{len(ids)} trace{'s' if len(ids) != 1 else ''} ({', '.join(ids[:NAMED_TRACES])}{more})"
+
+
+def furthest(batch: Batch, log_ratios: Tensor) -> str:
+    """The token whose log-ratio, of [N], is furthest from 0: "furthest is ratio 0.0498 at trace 3, token 0"."""
+    token = int(torch.where(batch.action_mask, log_ratios.abs(), -1.0).argmax())
+    ratio = math.exp(min(float(log_ratios[token]), terms.LARGEST_EXPONENT))
+    return f"furthest is ratio {ratio:.3g} at {batch.place(token)}"
 
 
 def about_batch_mean(batch: Batch) -> list[str]:

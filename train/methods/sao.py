@@ -72,7 +72,8 @@ class SAO:
 
         scale = terms.normalisers(self.aggregation, counts, whole.num_traces, whole.num_action_tokens)
         weights = (advantages * scale.index_select(0, index)).to(batch.dtype)
-        coefficients = torch.where(in_band, weights * torch.where(in_band, ratios, 0.0), 0.0)
+        kept_ratios = torch.where(in_band, ratios, 0.0)
+        coefficients = torch.where(in_band, weights * kept_ratios, 0.0)
         in_trust = torch.zeros_like(counts, dtype=torch.bool).index_fill(0, index[in_band], True)
         return Update(
             method=self.name,
@@ -82,6 +83,7 @@ class SAO:
             in_trust=in_trust,
             drift=terms.mean_drift(behavior, logprobs, mask, index, counts),
             log_ratios=log_ratios,
+            weights=kept_ratios,
             value_targets=values.value_targets(batch.rewards, mask, index, tokens, self.gamma).to(batch.dtype),
             stats={
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),
@@ -92,19 +94,20 @@ class SAO:
                 "mean_lambda": terms.masked_mean(lambdas, counts > 0),
                 "num_action_tokens": int(mask.sum()),
             },
-            notes=self._notes(batch, ratios, in_band, in_trust),
+            notes=self._notes(batch, log_ratios, in_band, in_trust),
         )
 
-    def _notes(self, batch: Batch, ratios: Tensor, in_band: Tensor, in_trust: Tensor) -> list[str]:
+    def _notes(self, batch: Batch, log_ratios: Tensor, in_band: Tensor, in_trust: Tensor) -> list[str]:
         """Which traces lost all their tokens, and whether the band acted at all."""
         low, high = self.band
-        mask = batch.action_mask
-        below, above = int((mask & (ratios <= low)).sum()), int((mask & (ratios >= high)).sum())
-        if bool((in_band == mask).all()):
-            told = [f"the band ({low:g}, {high:g}) masked nothing: this is plain importance-weighted policy gradient"]
-        else:
-            counted = f"{below} tokens at or below ratio {low:g} and {above} at or above {high:g}"
-            told = [f"{counted} masked, of {int(mask.sum())}: train sooner after serving or widen the band"]
+        masked = batch.action_mask & ~in_band
+        num_masked, num_tokens = int(masked.sum()), int(batch.action_mask.sum())
+        told = [f"the band ({low:g}, {high:g}) masked nothing: this is plain importance-weighted policy gradient"]
+        if num_masked:
+            below = int((masked & (terms.importance_ratios(log_ratios, masked) <= low)).sum())
+            counted = f"{below} tokens at or below ratio {low:g} and {num_masked - below} at or above {high:g} masked"
+            share = f"{num_masked / num_tokens:.2%} of {num_tokens}; {notes.furthest(batch, log_ratios)}"
+            told = [f"{counted}, {share}: train sooner after serving or widen the band"]
         lost = (batch.num_action_tokens > 0) & ~in_trust
         if bool(lost.any()):
             told.append(f"{notes.named(batch.trace_ids, lost)} outside of the band with every token")

@@ -62,6 +62,9 @@ class Update:
     """[B] mean Bernoulli KL of each trace, in nats a token; None without behavior_logprobs."""
     log_ratios: Tensor | None = None
     """[N] log importance ratios on action tokens, 0 elsewhere; None without behavior_logprobs."""
+    weights: Tensor | None = None
+    """[N] what the method made of each token's importance ratio: 1 is plain policy gradient, 0 a masked token; 0 off
+    the action mask. None for a method that weighs no token, such as KLPO."""
     value_targets: Tensor | None = None
     """[N] what the critic should have predicted at each token; None for a method without a critic."""
     state: Mapping[str, float] = field(default_factory=dict)
