@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +13,12 @@ from torch import Tensor
 from schemas.errors import BatchError, TrainingError
 from schemas.numbers import SENTINEL
 from train.batch_statistics import BatchStatistics, GroupStatistics
+from train.records import Records
 
 SNAP = 1e-6
 """A log-probability in (0, SNAP] is float32 rounding and is read as 0. Convention, untested."""
+
+_Made = TypeVar("_Made")
 
 _TOKEN_NUMBERS = ("behavior_logprobs", "logprobs", "prox_logprobs", "values", "entropies")
 """The fields of a batch with one number a token."""
@@ -67,6 +71,8 @@ class Batch:
     """[B] a number for each trace, the same for traces of one ask; read by methods that compare such traces."""
     keys: tuple[str, ...] | None = None
     """[B] whose running baseline each trace has, such as an agent or an environment; read by RAE alone."""
+    records: Records | None = None
+    """[N, K] tokens that the behavior policy recorded beside each token; read by KLPO and score centering alone."""
     group_statistics: GroupStatistics | None = None
     """Of the groups in the whole batch; found from the rewards when it is the whole."""
     whole: BatchStatistics | None = None
@@ -79,9 +85,11 @@ class Batch:
     num_action_tokens: Tensor = field(init=False)
     """[B] action tokens of each trace, over all its sequences: the T of the equations."""
     _own: BatchStatistics = field(init=False)
+    _made: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         """Check the shapes, then the numbers, and derive what every method needs."""
+        self._set("_made", {})
         self._check_traces()
         self._check_layout()
         self._unify_numbers()
@@ -92,6 +100,10 @@ class Batch:
             raise BatchError("batch: no action token in any trace; expected at least one; mend the action masks")
         snapped = self._check_logprobs("behavior_logprobs", SENTINEL)
         snapped += self._check_logprobs("logprobs", -torch.inf) + self._check_logprobs("prox_logprobs", -torch.inf)
+        if self.records is not None:
+            records, more = self.records.checked(self, SNAP)
+            self._set("records", records)
+            snapped += more
         self._set("num_snapped", self.num_snapped + snapped)
         self._set("_own", BatchStatistics.of(self.rewards, counts))
         if self.groups is not None and self.group_statistics is None:
@@ -103,6 +115,12 @@ class Batch:
         from train.rows import batch_from_rows
 
         return batch_from_rows(rows, dtype=dtype)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The batch as plain rows again, one a sequence; see `train.batch_rows.rows_of_batch`."""
+        from train.batch_rows import rows_of_batch
+
+        return rows_of_batch(self)
 
     @property
     def statistics(self) -> BatchStatistics:
@@ -146,14 +164,16 @@ class Batch:
             policy_lags=None if self.policy_lags is None else self.policy_lags[tokens],
             groups=None if self.groups is None else self.groups[chosen],
             keys=None if self.keys is None else tuple(self.keys[trace] for trace in traces),
+            records=None if self.records is None else self.records.select(tokens),
             group_statistics=None if self.group_statistics is None else self.group_statistics.of_traces(chosen),
             whole=self.statistics,
             **numbers,
         )
 
-    def with_logprobs(self, logprobs: Tensor) -> Batch:
+    def with_logprobs(self, logprobs: Tensor, recorded: Tensor | None = None) -> Batch:
         """The same batch on the device of `logprobs` [N], which come from the policy being trained.
 
+        `recorded` [N, K] are those of the recorded tokens, from the same pass; without them the records have none.
         A number that is not finite or is positive there is our own fault, not the log's: `TrainingError`.
         """
         if logprobs.shape != self.action_mask.shape:
@@ -163,9 +183,20 @@ class Batch:
             )
         moved = self.to(logprobs.device)
         try:
-            return replace(moved, logprobs=logprobs)
+            if moved.records is None and logprobs.dtype == moved.dtype:
+                return moved._with_own_logprobs(logprobs.detach())
+            records = None if moved.records is None else moved.records.with_logprobs(recorded)
+            return replace(moved, logprobs=logprobs, records=records)
         except BatchError as error:
             raise TrainingError(str(error)) from error
+
+    def _with_own_logprobs(self, logprobs: Tensor) -> Batch:
+        """The same batch with these; nothing else has changed, so nothing else is checked a second time."""
+        scored = copy(self)
+        scored._set("_made", {})
+        scored._set("logprobs", logprobs)
+        scored._set("num_snapped", self.num_snapped + scored._check_logprobs("logprobs", -torch.inf))
+        return scored
 
     def with_values(self, values: Tensor) -> Batch:
         """The same batch on the device of `values` [N], the critic's predictions before it learns from this batch."""
@@ -182,9 +213,18 @@ class Batch:
             return self
         tensors = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         moved: dict[str, Any] = {
-            name: part.to(device) for name, part in tensors.items() if isinstance(part, Tensor | GroupStatistics)
+            name: part.to(device)
+            for name, part in tensors.items()
+            if isinstance(part, Tensor | GroupStatistics | Records)
         }
         return replace(self, **moved)
+
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """What `make` gives of this batch, kept under `name`: a batch does not change, so nor does what follows."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: _Made = self._made[name]
+        return made
 
     def place(self, token: int) -> str:
         """Where a packed token lies, in words: its trace, its sequence if there are several, its position."""
@@ -304,7 +344,10 @@ class Batch:
         logprobs = getattr(self, name)
         if logprobs is None:
             return 0
-        # Comparisons are False for NaN, so that it counts as bad.
+        # The extremes tell at once that nothing is wrong. Comparisons are False for NaN, so that it counts as bad.
+        least, most = torch.where(self.action_mask, logprobs, 0.0).aminmax()
+        if bool((least > lowest) & (most <= 0.0)):
+            return 0
         good = (logprobs > lowest) & (logprobs <= SNAP)
         bad = (self.action_mask & ~good).nonzero()
         if len(bad):

@@ -13,6 +13,8 @@ UNMET = MappingProxyType(
         "grpo": "groups of traces of one ask",
         "rae": "a key for each trace, and the traces in order of completion",
         "reinforce": None,
+        "klpo": None,  # with its binary centering; the others are refused with what they lack once a batch is tried
+        "bpo": None,  # in its exact residual; its practical form is refused for want of groups once a batch is tried
         "sao": "values of a critic",
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from schemas.errors import BatchError
 from train.batch import Batch
+from train.records import Records
 
 _PER_TOKEN = ("logprobs", "behavior_logprobs", "prox_logprobs", "values", "entropies")
 
@@ -23,6 +25,10 @@ def batch_from_rows(rows: Sequence[Mapping[str, Any]], *, dtype: torch.dtype = t
     and what else its method asks for; lists, NumPy arrays and tensors are alike, and None is a number that is not
     there. Rows with one `trace_id` are the sequences of one trace, in time order (`sequence_index` if stated), and
     carry one reward. Without `trace_id` each row is a trace of its own, named by its position.
+
+    `records` of a row is a mapping with `kind` and, one list of K entries a token, `behavior_logprobs`, and `logprobs`
+    and `token_ids` if they are known; None in place of the list of a token that is no action. `sampled_ids` beside them
+    has one id a token. See `train.records.Records`.
 
     A field stands in every row or in none.
     """
@@ -49,6 +55,7 @@ def batch_from_rows(rows: Sequence[Mapping[str, Any]], *, dtype: torch.dtype = t
         policy_lags=_lags(rows, names, lengths),
         groups=None if groups is None else torch.tensor([codes[group] for group in groups]),
         keys=None if keys is None else tuple(str(key) for key in keys),
+        records=_records(rows, names, lengths, dtype),
         **numbers,
     )
 
@@ -159,6 +166,91 @@ def _numbers(values: Any, name: str, key: str) -> Tensor:
             f"trace {name}: {key} is {values!r:.60}; expected a flat list of numbers, None where there is none"
         )
     return torch.from_numpy(array.astype(np.float64))
+
+
+def _records(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], lengths: Sequence[int], dtype: torch.dtype
+) -> Records | None:
+    """The records of all rows on one axis; None when no row has any."""
+    if not _stated(rows, names, "records"):
+        return None
+    parts = [row["records"] for row in rows]
+    for part, name in zip(parts, names, strict=True):
+        if not isinstance(part, Mapping):
+            raise BatchError(
+                f"trace {name}: records are {part!r:.60}; expected a mapping with kind and behavior_logprobs; name them"
+            )
+    kinds = {part.get("kind") for part in parts}
+    if len(kinds) > 1:
+        raise BatchError(
+            f"batch: records of kinds {', '.join(sorted(map(repr, kinds)))}; expected one kind in all rows; make a "
+            f"batch of each"
+        )
+    tables: dict[str, Tensor | None] = {}
+    for name in ("behavior_logprobs", "logprobs", "token_ids", "sampled_ids"):
+        if name != "behavior_logprobs" and not _stated(parts, names, name):
+            tables[name] = None
+            continue
+        found = [
+            _table(part.get(name), trace, f"records.{name}", length, flat=name == "sampled_ids")
+            for part, trace, length in zip(parts, names, lengths, strict=True)
+        ]
+        tables[name] = _stacked(found, names, f"records.{name}")
+    ids, sampled = tables["token_ids"], tables["sampled_ids"]
+    numbers: dict[str, Any] = {
+        name: None if (table := tables[name]) is None else table.to(dtype) for name in ("behavior_logprobs", "logprobs")
+    }
+    return Records(
+        kind=kinds.pop(),
+        token_ids=None if ids is None else ids.nan_to_num(-1).to(torch.int64),
+        sampled_ids=None if sampled is None else sampled.nan_to_num(-1).to(torch.int64)[:, 0],
+        **numbers,
+    )
+
+
+def _table(values: Any, name: str, key: str, length: int, flat: bool) -> Tensor:
+    """One field of the records of one row as float64 [length, K]; K is 0 where no token has a list."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().to(torch.float64).numpy()
+    array = None
+    if values is not None and len(values) == length:
+        if flat:
+            return _numbers(values, name, key)[:, None]
+        table = values if isinstance(values, np.ndarray) else _filled(values, name, key)
+        with contextlib.suppress(TypeError, ValueError):  # What is no number is refused with its place.
+            array = np.asarray(table, dtype=np.float64)
+    if array is None or array.ndim != 2:
+        raise BatchError(
+            f"trace {name}: {key} is {values!r:.60}; expected one list of K numbers for each of {length} tokens, None "
+            f"where the token is no action; draws are worth nothing without their behavior_logprobs"
+        )
+    return torch.from_numpy(array)
+
+
+def _filled(values: Sequence[Any], name: str, key: str) -> list[Any]:
+    """The lists of all tokens, of NaN where a token has none; refused when they differ in length."""
+    lists = [entry for entry in values if isinstance(entry, Sequence | np.ndarray)]
+    sizes = sorted({len(entry) for entry in lists})
+    if len(sizes) > 1:
+        raise BatchError(
+            f"trace {name}: {key} has {sizes[0]} to {sizes[-1]} entries a token; expected the same K for all; cut "
+            f"heads to the least, and record as many draws everywhere"
+        )
+    empty = [torch.nan] * (sizes[0] if sizes else 0)
+    return [entry if isinstance(entry, Sequence | np.ndarray) else empty for entry in values]
+
+
+def _stacked(tables: Sequence[Tensor], names: Sequence[str], key: str) -> Tensor:
+    """The tables of all rows under each other; one without any list is of NaN."""
+    widths = {table.shape[1]: name for table, name in zip(tables, names, strict=True) if table.shape[1]}
+    if len(widths) > 1:
+        (first, one), (second, other) = list(widths.items())[:2]
+        raise BatchError(
+            f"trace {other}: {key} has {second} entries a token, trace {one} {first}; expected the same K for all; cut "
+            f"heads to the least, and record as many draws everywhere"
+        )
+    width = next(iter(widths), 1)
+    return torch.cat([table if table.shape[1] else table.new_full((len(table), width), torch.nan) for table in tables])
 
 
 def _mask(row: Mapping[str, Any], name: str, length: int) -> Tensor:

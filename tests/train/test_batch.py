@@ -225,3 +225,31 @@ def test_parts_that_do_not_fit_together_are_refused_with_the_way_out(changes, sa
     """What is wrong, what was expected, what to do."""
     with pytest.raises(BatchError, match=said):
         replace(Batch.from_rows(TWO_TRACES), **changes)
+
+
+def test_scores_replace_only_the_logprobs_of_a_batch():
+    """A second score is checked and snapped as the first was, and what was found of the first is not kept."""
+    batch = Batch.from_rows([{"reward": 1.0, "behavior_logprobs": [-1.0, -2.0], "action_mask": [True, False]}])
+    first = batch.with_logprobs(torch.tensor([1e-7, torch.nan]))
+    assert first.logprobs[0] == 0.0
+    assert first.num_snapped == 1
+    assert first.once("found", lambda: 1) == first.once("found", lambda: 2) == 1
+    second = first.with_logprobs(torch.tensor([-3.0, torch.nan]))
+    assert second.once("found", lambda: 2) == 2
+    assert second.behavior_logprobs is batch.behavior_logprobs
+    assert first.logprobs[0] == 0.0
+    assert second.logprobs[0] == -3.0
+
+
+def test_the_graph_of_scores_does_not_enter_a_batch():
+    """The logprobs that a batch holds are constants."""
+    batch = Batch.from_rows([{"reward": 1.0, "behavior_logprobs": [-1.0], "action_mask": [True]}])
+    assert not batch.with_logprobs(torch.tensor([-1.0], requires_grad=True)).logprobs.requires_grad
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf"), 0.5])
+def test_scores_that_are_no_logprobs_are_refused_by_place(bad):
+    """Each names the trace and token, and is the trainer's fault."""
+    batch = Batch.from_rows([{"reward": 1.0, "behavior_logprobs": [-1.0, -1.0], "action_mask": [False, True]}])
+    with pytest.raises(TrainingError, match="trace 0, token 1: logprobs"):
+        batch.with_logprobs(torch.tensor([-1.0, bad]))

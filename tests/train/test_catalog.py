@@ -9,8 +9,9 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 import train.batch
+import train.records
 from schemas.errors import SettingsError
-from train.methods import METHODS, by_name, corrections, gates, notes, proximal, terms, values
+from train.methods import METHODS, by_name, centering, corrections, gates, notes, proximal, terms, values
 from train.methods.correction_catalog import CORRECTIONS
 
 SOURCE = re.compile(
@@ -42,6 +43,8 @@ def test_every_default_names_its_source(method):
     "module",
     [
         train.batch,
+        train.records,
+        centering,
         terms,
         values,
         notes,

@@ -78,3 +78,42 @@ def test_the_highest_entropies_are_kept_the_earlier_of_a_tie():
     index = torch.tensor([0, 0, 0, 0, 0, 1])
     kept = terms.top_entropy_tokens(entropies, mask, index, torch.tensor([2, 0]))
     assert kept.tolist() == [True, False, True, False, False, False]
+
+
+def _many(num):
+    """Log-probabilities of two policies, with NaN under a mask, beyond what is taken at a time."""
+    generator = torch.Generator().manual_seed(3)
+    behavior, current = (-torch.rand(num, generator=generator) for _ in range(2))
+    mask = torch.rand(num, generator=generator) < 0.7
+    return torch.where(mask, behavior, torch.nan), torch.where(mask, current, torch.nan), mask
+
+
+def test_a_long_axis_taken_by_parts_gives_the_same_numbers():
+    """Three parts, the last one short: the moves and KLs are those of each token by itself."""
+    behavior, current, mask = _many(2 * terms.PART + 5)
+    for equation in (terms.probability_moves, lambda pi, mu, on: terms.guarded_kl(mu, pi, on, 1e-8)):
+        whole = equation(current, behavior, mask)
+        for part in (slice(0, 7), slice(terms.PART - 3, terms.PART + 3), slice(-5, None)):
+            torch.testing.assert_close(whole[part], equation(current[part], behavior[part], mask[part]))
+
+
+def test_the_drift_of_a_trace_longer_than_a_part_is_its_mean_kl():
+    """One trace over two parts and another in the second: means of the Bernoulli KL over action tokens."""
+    behavior, current, mask = _many(terms.PART + 100)
+    index = (torch.arange(len(mask)) >= terms.PART + 50).long()
+    drift = terms.mean_drift(behavior, current, mask, index, torch.bincount(index[mask]))
+    own = [terms.bernoulli_kl(behavior[mask & (index == trace)], current[mask & (index == trace)]) for trace in (0, 1)]
+    assert drift.tolist() == pytest.approx([float(each.mean()) for each in own], rel=1e-12)
+
+
+def test_a_mean_over_a_long_axis_is_in_float64():
+    """A float32 sum of so many tenths is off by more than the tolerance."""
+    tenths = torch.full((3 * terms.PART + 1,), 0.1)
+    assert terms.mean_over(tenths, len(tenths)) == pytest.approx(float(tenths[0]), rel=1e-13)
+    assert math.isnan(terms.mean_over(tenths, 0))
+
+
+def test_traces_with_a_token_are_those_where_one_is_true():
+    """Traces 0 and 2 of three, whose tokens are not neighbours."""
+    found = terms.traces_with(torch.tensor([False, False, True, True]), torch.tensor([2, 1, 0, 2]), 3)
+    assert found.tolist() == [True, False, True]

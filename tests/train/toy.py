@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from train.batch import Batch
+from train.records import Records
 
 NUM_ASKS, NUM_ACTIONS, NUM_TOKENS = 6, 4, 2
 """Each ask has one right action at each of two tokens; between them stands a tool token that nobody sampled."""
@@ -14,11 +15,12 @@ CRITIC_RATE = 0.1
 """Share of the way to its targets that the critic's table goes with each update."""
 
 
-def climb(method, *, lag, learning_rate, num_updates, num_traces=128, seed=0):
+def climb(method, *, lag, learning_rate, num_updates, num_traces=128, seed=0, kind=None):
     """Expected share of right tokens after each update, plain gradient ascent, one trace an ask and try.
 
     The reward is the share of right tokens. `lag` is how many updates ago the traces were written. The critic is a table
-    too, by ask and what was written so far; it learns from the targets of the method, if there are any.
+    too, by ask and what was written so far; it learns from the targets of the method, if there are any. `kind` is that
+    of the records that the traces carry.
     """
     random = torch.Generator().manual_seed(seed)
     right = torch.randint(NUM_ACTIONS, (NUM_ASKS, NUM_TOKENS), generator=random)
@@ -40,8 +42,14 @@ def climb(method, *, lag, learning_rate, num_updates, num_traces=128, seed=0):
         batch = replace(_batch(rewards, logged, asks), prox_logprobs=prox, policy_lags=torch.full(logged.shape, lag))
         prefixes = torch.stack([torch.zeros_like(asks), 1 + tokens[:, 0]], 1)
         values = _with_tool(critic[asks[:, None], prefixes])
-        update = method.update(batch.with_logprobs(logprobs.flatten().detach()).with_values(values.flatten()))
-        update.loss(logprobs.flatten()).backward()
+        recorded = None
+        if kind is not None:
+            records, recorded = _records(kind, written, torch.log_softmax(logits, -1)[asks], random)
+            batch = replace(batch, records=records)
+        detached = None if recorded is None else recorded.detach()
+        scored = batch.with_logprobs(logprobs.flatten().detach(), detached).with_values(values.flatten())
+        update = method.update(scored)
+        update.loss(logprobs.flatten(), recorded).backward()
         with torch.no_grad():
             logits -= learning_rate * logits.grad
             logits.grad.zero_()
@@ -58,6 +66,17 @@ def climb(method, *, lag, learning_rate, num_updates, num_traces=128, seed=0):
 def _with_tool(values):
     """The numbers of each trace with a tool token, which has none, between the two actions."""
     return torch.stack([values[:, 0], torch.full_like(values[:, 0], torch.nan), values[:, 1]], 1)
+
+
+def _records(kind, written, current, random):
+    """Records of one kind beside each token, two of four in a head, and what the current policy says of them."""
+    if kind == "draws":
+        ids = torch.multinomial(written.exp().reshape(-1, NUM_ACTIONS), 4, True, generator=random)
+        ids = ids.reshape(len(written), NUM_TOKENS, 4)
+    else:
+        ids = written.topk(2 if kind == "top_k" else NUM_ACTIONS, -1).indices
+    then, now = (_with_tool(policy.gather(-1, ids)).flatten(0, 1) for policy in (written, current))
+    return Records(kind=kind, behavior_logprobs=then), now
 
 
 def _batch(rewards, behavior_logprobs, asks):

@@ -28,47 +28,59 @@ def corrected_update(
     index, mask, counts, whole = batch.trace_index, batch.action_mask, batch.num_action_tokens, batch.statistics
     if not correction.splits:
         requirements.whole_batch(batch, f"{method} with {correction.name}")
-    logprobs = requirements.current_logprobs(batch, method)
-    per_token = torch.where(mask, advantages.index_select(0, index), 0.0)
+    requirements.current_logprobs(batch, method)
+    per_token = torch.where(mask, advantages.to(batch.dtype).index_select(0, index), 0.0)
     weights = correction.weigh(batch, per_token)
     scale = terms.normalisers(aggregation, counts, whole.num_traces, whole.num_action_tokens)
-    scaled = (per_token * scale.index_select(0, index)).to(batch.dtype)
-    coefficients = torch.where(weights.kept, scaled * weights.factors, 0.0).to(batch.dtype)
+    by_trace = torch.where(counts > 0, advantages * scale, 0.0).to(batch.dtype)
+    scaled = by_trace.index_select(0, index)
+    auxiliary = weights.auxiliary
+    if auxiliary is not None:
+        auxiliary = torch.where(weights.kept[:, None], scaled[:, None] * auxiliary, 0.0).to(batch.dtype)
+
+    coefficients = scaled.mul_(weights.factors)  # Finite times a factor that is 0 where nothing is kept.
     requirements.finite(batch, coefficients, "quarantine the trace, or use a correction that bounds the ratio")
 
-    in_trust = torch.zeros_like(counts, dtype=torch.bool).index_fill(0, index[weights.kept], True)
-    dropped = 1.0 - float(weights.kept.sum()) / float(mask.sum())
-    behavior = batch.behavior_logprobs
-    log_ratios = None if behavior is None else terms.log_ratios(logprobs, behavior, mask)
+    in_trust = counts > 0 if weights.kept is mask else terms.traces_with(weights.kept, index, len(counts))
+    num_kept, num_tokens = int(torch.count_nonzero(weights.kept)), int(counts.sum())
+    log_ratios = None if batch.behavior_logprobs is None else requirements.log_ratios(batch, method)
     stats = {
         "in_trust_share": float(in_trust.to(torch.float64).mean()),
-        "dropped_token_share": dropped,
-        "mean_weight": terms.masked_mean(weights.factors, weights.kept),
+        "dropped_token_share": 1.0 - num_kept / num_tokens,
+        "mean_weight": terms.mean_over(weights.factors, num_kept),
         "max_weight": float(weights.factors.max()),
     }
     if log_ratios is not None:
-        ratios = terms.importance_ratios(log_ratios, mask)
-        stats |= {"mean_ratio": terms.masked_mean(ratios, mask), "max_ratio": float(ratios.max())}
+        ratios = requirements.importance_ratios(batch, method)
+        stats |= {"mean_ratio": terms.mean_over(ratios, num_tokens), "max_ratio": float(ratios.max())}
     return Update(
         method=method,
         batch=batch,
         coefficients=coefficients,
-        advantages=per_token.to(batch.dtype),
+        auxiliary_coefficients=auxiliary,
+        advantages=per_token,
         in_trust=in_trust,
-        drift=None if behavior is None else terms.mean_drift(behavior, logprobs, mask, index, counts),
         log_ratios=log_ratios,
         weights=weights.factors,
         stats=stats,
-        notes=told + _about(correction, weights, log_ratios, batch) + notes.about_numbers(batch),
+        notes=told + _about(correction, weights, log_ratios, batch, stats) + notes.about_numbers(batch),
     )
 
 
-def _about(correction: Correction, weights: Weights, log_ratios: Tensor | None, batch: Batch) -> list[str]:
+def _about(
+    correction: Correction, weights: Weights, log_ratios: Tensor | None, batch: Batch, stats: Mapping[str, float]
+) -> list[str]:
     """What the correction did to how many tokens, and which knobs it has."""
     mask, told = batch.action_mask, notes.about_empty_traces(batch)
-    if log_ratios is None or bool((weights.factors[mask] == 1).all()):
+    if weights.auxiliary is not None:
+        mass = float(weights.auxiliary[mask].abs().sum(1).mean())
+        head = f"a head of K = {weights.auxiliary.shape[1]}, the tail modelled: an approximation"
+        told.append(f"scores centred by {mass:.4g} a token over {head}")
+    unchanged = stats["max_weight"] == stats["mean_weight"] == 1.0 and not stats["dropped_token_share"]
+    if log_ratios is None or (unchanged and weights.auxiliary is None):
         return [*told, f"correction {correction.name} changed nothing: this is plain policy gradient"]
-    num_tokens, num_masked = int(mask.sum()), int((mask & ~weights.kept).sum())
+    num_tokens = int(batch.num_action_tokens.sum())
+    num_masked = num_tokens - int(torch.count_nonzero(weights.kept))
     knobs = ", ".join(f"{each.name} {getattr(correction, each.name)}" for each in fields(correction))  # type: ignore[arg-type]  # a dataclass
     counted = f"masked {num_masked} of {num_tokens} tokens ({num_masked / num_tokens:.2%})"
     way_out = f": train sooner after serving or mend its {knobs}" if knobs and num_masked else ""

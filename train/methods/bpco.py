@@ -76,9 +76,9 @@ class BPCO:
         tokens = values.ActionTokens(mask, index)
         lambdas = values.length_adaptive_lambdas(counts, self.gae_alpha, floored=self.lambda_floor)
         advantages = values.skip_observation_advantages(predicted, batch.rewards, tokens, 1.0, lambdas)
-        log_ratios = terms.log_ratios(logprobs, behavior, mask)
+        log_ratios = requirements.log_ratios(batch, self.name)
         ratios = terms.importance_ratios(log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND), mask)
-        widths = self.clip * torch.exp(-torch.where(mask, behavior, 0.0).double())
+        widths = terms.by_parts(self._widths, behavior, mask)
         if self.mask_rule == "probability":
             moved = terms.probability_moves(logprobs, behavior, mask)
             closed = terms.moved_with_advantage(moved, advantages, self.clip, self.clip)
@@ -89,13 +89,13 @@ class BPCO:
         weights = (advantages / batch.statistics.num_traces).to(batch.dtype)
         targets = values.value_targets(batch.rewards, mask, index, tokens, 1.0)
         explained = values.explained_variance(targets, predicted, mask)
-        acted = counts > 0
+        acted, num_tokens = counts > 0, int(counts.sum())
         stats = {
             "in_trust_share": float(acted.to(torch.float64).mean()),
-            "clipped_token_share": 1.0 - float(opened.sum()) / float(mask.sum()),
-            "mean_ratio": terms.masked_mean(ratios, mask),
+            "clipped_token_share": 1.0 - int(torch.count_nonzero(opened)) / num_tokens,
+            "mean_ratio": terms.mean_over(ratios, num_tokens),
             "max_ratio": float(ratios.max()),
-            "mean_advantage": terms.masked_mean(advantages, mask),
+            "mean_advantage": terms.mean_over(advantages, num_tokens),
             "mean_clip_range": terms.masked_mean(widths, mask),
             "mean_lambda": terms.masked_mean(lambdas, acted),
         }
@@ -105,13 +105,16 @@ class BPCO:
             coefficients=torch.where(opened, weights * ratios, 0.0),
             advantages=advantages.to(batch.dtype),
             in_trust=acted,
-            drift=terms.mean_drift(behavior, logprobs, mask, index, counts),
             log_ratios=log_ratios,
             weights=torch.where(opened, ratios, 0.0),
             value_targets=targets.to(batch.dtype),
             stats=stats if math.isnan(explained) else stats | {"explained_variance": explained},
             notes=self._notes(batch, log_ratios, opened, explained),
         )
+
+    def _widths(self, behavior: Tensor, mask: Tensor) -> Tensor:
+        """How far each ratio may move, clip/mu; [N] in float64."""
+        return self.clip * torch.exp(-torch.where(mask, behavior, 0.0).double())
 
     def _values_in_range(self, batch: Batch) -> Tensor:
         """The values, refused with the rewards when outside of the reward range."""

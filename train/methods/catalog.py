@@ -11,7 +11,9 @@ from schemas.errors import SettingsError
 from train.batch import Batch
 from train.methods.baselines import GRPO, RAE, Reinforce
 from train.methods.bpco import BPCO
+from train.methods.bpo import BPO
 from train.methods.flash_reinforce import FlashReinforce
+from train.methods.klpo import KLPO
 from train.methods.sao import SAO
 from train.methods.update import Update
 
@@ -37,7 +39,9 @@ def after(method: Method, update: Update) -> Method:
     return following
 
 
-METHODS: dict[str, Any] = {method.name: method for method in (FlashReinforce, SAO, BPCO, Reinforce, GRPO, RAE)}
+METHODS: dict[str, Any] = {
+    method.name: method for method in (FlashReinforce, SAO, BPCO, Reinforce, GRPO, RAE, KLPO, BPO)
+}
 """Every method, by the name that settings and reports use."""
 
 

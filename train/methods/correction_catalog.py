@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from schemas.errors import SettingsError
-from train.methods import corrections, gates, proximal
+from train.methods import bpo_weight, centering, corrections, gates, proximal
 from train.methods.corrections import Correction
 
 CORRECTIONS: dict[str, Any] = {
@@ -29,6 +29,8 @@ CORRECTIONS: dict[str, Any] = {
         proximal.M2PO,
         proximal.DecoupledPPO,
         proximal.A3PO,
+        bpo_weight.BPOWeight,
+        centering.ScoreCentering,
     )
 }
 """Every correction, by the name that settings use."""

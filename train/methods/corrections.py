@@ -30,6 +30,8 @@ class Weights:
     """[N] what the advantage of a token is multiplied by; 0 on masked tokens."""
     kept: Tensor
     """[N] True on tokens that the rule keeps."""
+    auxiliary: Tensor | None = None
+    """[N, K] what the advantage is multiplied by for each recorded token; None for a rule that reads no records."""
 
 
 class Correction(Protocol):
@@ -39,15 +41,14 @@ class Correction(Protocol):
     splits: ClassVar[bool]
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
-        """The weights of a batch with these advantages [N], float64."""
+        """The weights of a batch with these advantages [N]."""
 
 
 def logged_ratios(batch: Batch, rule: str, bound: float | None = None) -> Tensor:
     """Importance ratios [N], their logarithms cut at `bound` if there is one; refused without behavior_logprobs."""
-    current, behavior = requirements.scored(batch, rule)
-    log_ratios = terms.log_ratios(current, behavior, batch.action_mask)
-    cut = log_ratios if bound is None else log_ratios.clamp(-bound, bound)
-    return terms.importance_ratios(cut, batch.action_mask)
+    if bound is None:
+        return requirements.importance_ratios(batch, rule)
+    return terms.importance_ratios(requirements.log_ratios(batch, rule).clamp(-bound, bound), batch.action_mask)
 
 
 def keeping(factors: Tensor, kept: Tensor) -> Weights:
@@ -197,9 +198,13 @@ class DPPOTV:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho unless pi - mu is beyond its bound the advantage's way."""
         ratios = logged_ratios(batch, self.name).clamp(max=self.truncate)
-        moved = _moves(batch, self.name)
-        closed = terms.moved_with_advantage(moved, _directions(advantages), self.low, self.high)
-        return keeping(ratios, batch.action_mask & ~closed)
+
+        def closed(current: Tensor, behavior: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
+            moved = terms.probability_moves(current, behavior, mask)
+            return terms.moved_with_advantage(moved, _directions(advantages), self.low, self.high)
+
+        mask = batch.action_mask
+        return keeping(ratios, mask & ~terms.by_parts(closed, *requirements.scored(batch, self.name), mask, advantages))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,11 +227,14 @@ class DPPOKL:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho unless KL(mu || pi) is beyond its bound and the token moved the advantage's way."""
         ratios = logged_ratios(batch, self.name)
-        moved = _moves(batch, self.name)
-        current, behavior = requirements.scored(batch, self.name)
-        kl = terms.guarded_kl(behavior, current, batch.action_mask, KL_GUARD)
-        closed = terms.moved_with_advantage(torch.sign(moved) * kl, _directions(advantages), self.low, self.high)
-        return keeping(ratios, batch.action_mask & ~closed)
+
+        def closed(current: Tensor, behavior: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
+            kl = terms.guarded_kl(behavior, current, mask, KL_GUARD)
+            signed = torch.sign(terms.log_ratios(current, behavior, mask)) * kl
+            return terms.moved_with_advantage(signed, _directions(advantages), self.low, self.high)
+
+        mask = batch.action_mask
+        return keeping(ratios, mask & ~terms.by_parts(closed, *requirements.scored(batch, self.name), mask, advantages))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,4 +265,4 @@ def _moves(batch: Batch, rule: str) -> Tensor:
 
 def _directions(advantages: Tensor) -> Tensor:
     """1 where a token is pushed up, -1 elsewhere: DPPO's release reads an advantage of 0 as a push down."""
-    return torch.where(advantages > 0, 1.0, -1.0)
+    return 2 * (advantages > 0).to(torch.int8) - 1

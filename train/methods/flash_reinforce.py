@@ -65,22 +65,23 @@ class FlashReinforce:
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: only the reward mean and B are of the whole."""
-        logprobs = requirements.current_logprobs(batch, self.name)
-        behavior = requirements.behavior_logprobs(batch, self.name)
+        requirements.scored(batch, self.name)
         requirements.action_tokens(batch, self.name)
         index, mask, counts = batch.trace_index, batch.action_mask, batch.num_action_tokens
 
-        drift = terms.mean_drift(behavior, logprobs, mask, index, counts)
+        drift = requirements.drift(batch, self.name)
         in_trust = drift <= self.trust
-        log_ratios = terms.log_ratios(logprobs, behavior, mask)
+        log_ratios = requirements.log_ratios(batch, self.name)
         kept = self._filtered(batch, mask & in_trust.index_select(0, index))
         ratios = terms.importance_ratios(self._bounded(log_ratios), kept)
 
         advantages = terms.batch_mean_advantages(batch.rewards, batch.statistics.mean_reward)
         weights = (advantages / (counts * batch.statistics.num_traces)).to(batch.dtype)
-        coefficients = torch.where(kept, weights.index_select(0, index) * ratios, 0.0)
-        requirements.finite(batch, torch.where(torch.isfinite(ratios), coefficients, torch.nan), _OVERFLOW_REMEDY)
+        # Ratios are 0 where nothing is kept; one that overflowed makes its coefficient infinite, or NaN at advantage 0.
+        coefficients = weights.index_select(0, index).mul_(ratios)
+        requirements.finite(batch, coefficients, _OVERFLOW_REMEDY)
 
+        num_kept = int(torch.count_nonzero(kept))
         num_clamped = int((kept & (log_ratios.abs() > LOG_RATIO_BOUND)).sum()) if self.overflow == "clamp" else 0
         return Update(
             method=self.name,
@@ -88,7 +89,6 @@ class FlashReinforce:
             coefficients=coefficients,
             advantages=torch.where(mask, advantages.to(batch.dtype).index_select(0, index), 0.0),
             in_trust=in_trust,
-            drift=drift,
             log_ratios=log_ratios,
             weights=ratios,
             stats={
@@ -96,9 +96,9 @@ class FlashReinforce:
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),
                 "mean_drift": float(drift.mean()),
                 "max_drift": float(drift.max()),
-                "mean_ratio": terms.masked_mean(ratios, kept),
-                "max_ratio": float(ratios.max()) if bool(kept.any()) else math.nan,
-                "num_retained_tokens": int(kept.sum()),
+                "mean_ratio": terms.mean_over(ratios, num_kept),
+                "max_ratio": float(ratios.max()) if num_kept else math.nan,
+                "num_retained_tokens": num_kept,
                 "num_clamped_tokens": num_clamped,
             },
             notes=self._notes(batch, drift, in_trust, num_clamped),

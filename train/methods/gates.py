@@ -1,19 +1,24 @@
-"""Rules that drop whole traces for their age. B, T and N do not notice."""
+"""Rules that drop whole traces for their age, which B, T and N do not notice; what VCPO makes of the age of a batch."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from schemas.errors import SettingsError
 from train.batch import Batch
 from train.methods import requirements, terms
 from train.methods.corrections import LOG_RATIO_BOUND, Weights, keeping, logged_ratios
 
 ESS_GUARD = 1e-8
 """Added to the denominator of the effective sample size. VCPO release, core_algos.py."""
+
+LARGEST_LOG_PRODUCT = 300.0
+"""Beyond it the products of ratios are scaled down together: the square of a larger one overflows float64."""
 
 
 def sequence_log_ratios(batch: Batch, rule: str) -> Tensor:
@@ -27,6 +32,40 @@ def effective_sample_size(weights: Tensor) -> float:
     """(sum w)^2 / sum w^2 of non-negative weights [B], between 1 and B. VCPO release."""
     weights = weights.to(torch.float64)
     return float(weights.sum() ** 2 / ((weights**2).sum() + ESS_GUARD))
+
+
+def learning_rate_scale(
+    trace_log_ratios: Tensor,
+    *,
+    form: Literal["sqrt", "linear"] = "sqrt",
+    base_ratio: float = 1.0,
+    high: float = math.inf,
+) -> float:
+    """What VCPO multiplies a learning rate by: min(1, (ESS / B) / base_ratio), or the root of it, in [0, 1].
+
+    ESS is that of the products of ratios of the B traces, cut at `high`; their logarithms [B], `sequence_log_ratios`,
+    must be of the whole batch. Products beyond e^300 are scaled down together, which leaves their ESS. VCPO release.
+    """
+    if form not in ("sqrt", "linear") or not base_ratio > 0:
+        raise SettingsError(
+            f"learning_rate_scale(form={form!r}, base_ratio={base_ratio!r}): expected 'sqrt' or 'linear' and a ratio "
+            f"above 0; 'sqrt' and 1 are the release's"
+        )
+    logs = trace_log_ratios.to(torch.float64)
+    shift = 0.0 if high < math.inf else max(0.0, float(logs.max()) - LARGEST_LOG_PRODUCT)
+    size = effective_sample_size(torch.exp(logs - shift).clamp(max=high))
+    share = min(1.0, size / len(logs) / base_ratio)
+    return share**0.5 if form == "sqrt" else share
+
+
+def optimal_baseline(rewards: Tensor, weights: Tensor, gradient_norms: Tensor) -> float:
+    """The baseline of least variance: b = sum w^2 g^2 R / sum w^2 g^2 over traces; all [B].
+
+    `weights` are the traces' products of ratios, `gradient_norms` the norms of their gradients, which cost one backward
+    pass a trace. VCPO release, OPOB.
+    """
+    squares = (weights.to(torch.float64) * gradient_norms.to(torch.float64)) ** 2
+    return float((squares * rewards).sum() / (squares.sum() + ESS_GUARD))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

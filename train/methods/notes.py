@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from train.batch import Batch
@@ -24,7 +23,8 @@ def named(trace_ids: Sequence[str], chosen: Tensor) -> str:
 
 def furthest(batch: Batch, log_ratios: Tensor) -> str:
     """The token whose log-ratio, of [N], is furthest from 0: "furthest is ratio 0.0498 at trace 3, token 0"."""
-    token = int(torch.where(batch.action_mask, log_ratios.abs(), -1.0).argmax())
+    least, most = log_ratios.aminmax()  # They are 0 off the action mask.
+    token = int((batch.action_mask & (log_ratios == (least if -least > most else most))).nonzero()[0])
     ratio = math.exp(min(float(log_ratios[token]), terms.LARGEST_EXPONENT))
     return f"furthest is ratio {ratio:.3g} at {batch.place(token)}"
 

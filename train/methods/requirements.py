@@ -10,6 +10,7 @@ from torch import Tensor
 
 from schemas.errors import BatchError, SettingsError, TrainingError
 from train.batch import Batch
+from train.methods import terms
 
 
 def option_number(owner: object, name: str, *, low: float, high: float = math.inf, hint: str) -> None:
@@ -80,8 +81,8 @@ def critic_values(batch: Batch, method: str) -> Tensor:
             f"{method}: trace {batch.trace_ids[0]} and the rest of the batch have no values; expected the critic's "
             f"prediction before each token; run the critic and use batch.with_values, or a method without a critic"
         )
-    bad = (batch.action_mask & ~torch.isfinite(batch.values)).nonzero()
-    if len(bad):
+    if not bool(torch.isfinite(torch.stack(torch.where(batch.action_mask, batch.values, 0.0).aminmax())).all()):
+        bad = (batch.action_mask & ~torch.isfinite(batch.values)).nonzero()
         token = int(bad[0])
         raise BatchError(
             f"{method}: {batch.place(token)}: value {float(batch.values[token])}; expected a finite number; the critic "
@@ -95,6 +96,25 @@ def scored(batch: Batch, method: str) -> tuple[Tensor, Tensor]:
     return current_logprobs(batch, method), behavior_logprobs(batch, method)
 
 
+def log_ratios(batch: Batch, method: str) -> Tensor:
+    """Log importance ratios [N] of the batch, 0 off the action mask; refused when it lacks one side."""
+    current, behavior = scored(batch, method)
+    return batch.once("log_ratios", lambda: terms.log_ratios(current, behavior, batch.action_mask))
+
+
+def importance_ratios(batch: Batch, method: str) -> Tensor:
+    """Importance ratios [N] of the batch, 0 off the action mask; refused when it lacks one side."""
+    found = log_ratios(batch, method)
+    return batch.once("importance_ratios", lambda: terms.importance_ratios(found, batch.action_mask))
+
+
+def drift(batch: Batch, method: str) -> Tensor:
+    """Mean Bernoulli KL [B] of each trace of the batch, NaN without an action token; refused when it lacks one side."""
+    current, behavior = scored(batch, method)
+    mask, index, counts = batch.action_mask, batch.trace_index, batch.num_action_tokens
+    return batch.once("drift", lambda: terms.mean_drift(behavior, current, mask, index, counts))
+
+
 def whole_batch(batch: Batch, method: str) -> None:
     """Refuse a part of a batch: the method looks at all its tokens together."""
     if not batch.is_whole:
@@ -106,9 +126,9 @@ def whole_batch(batch: Batch, method: str) -> None:
 
 def finite(batch: Batch, coefficients: Tensor, remedy: str) -> None:
     """Stop at the first token whose coefficient [N] is not finite; `remedy` is what to do about its ratio."""
-    bad = (~torch.isfinite(coefficients)).nonzero()
-    if not len(bad):
+    if bool(torch.isfinite(torch.stack(coefficients.aminmax())).all()):
         return
+    bad = (~torch.isfinite(coefficients)).nonzero()
     token = int(bad[0])
     if batch.behavior_logprobs is not None and batch.logprobs is not None:
         remedy = f"its log-ratio is {float(batch.logprobs[token] - batch.behavior_logprobs[token]):.6g}: {remedy}"

@@ -58,41 +58,40 @@ class SAO:
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: only N and B are of the whole."""
-        logprobs = requirements.current_logprobs(batch, self.name)
-        behavior = requirements.behavior_logprobs(batch, self.name)
+        requirements.scored(batch, self.name)
         predicted = requirements.critic_values(batch, self.name)
         index, mask, counts, whole = batch.trace_index, batch.action_mask, batch.num_action_tokens, batch.statistics
 
         tokens = values.ActionTokens(mask, index)
         lambdas = values.length_adaptive_lambdas(counts, self.gae_alpha)
         advantages = values.skip_observation_advantages(predicted, batch.rewards, tokens, self.gamma, lambdas)
-        log_ratios = terms.log_ratios(logprobs, behavior, mask)
-        ratios = terms.importance_ratios(log_ratios, mask)
+        log_ratios = requirements.log_ratios(batch, self.name)
+        ratios = requirements.importance_ratios(batch, self.name)
         in_band = mask & (ratios > self.band[0]) & (ratios < self.band[1])
 
         scale = terms.normalisers(self.aggregation, counts, whole.num_traces, whole.num_action_tokens)
         weights = (advantages * scale.index_select(0, index)).to(batch.dtype)
         kept_ratios = torch.where(in_band, ratios, 0.0)
         coefficients = torch.where(in_band, weights * kept_ratios, 0.0)
-        in_trust = torch.zeros_like(counts, dtype=torch.bool).index_fill(0, index[in_band], True)
+        num_kept, num_tokens = int(torch.count_nonzero(in_band)), int(counts.sum())
+        in_trust = terms.traces_with(in_band, index, len(counts))
         return Update(
             method=self.name,
             batch=batch,
             coefficients=coefficients,
             advantages=advantages.to(batch.dtype),
             in_trust=in_trust,
-            drift=terms.mean_drift(behavior, logprobs, mask, index, counts),
             log_ratios=log_ratios,
             weights=kept_ratios,
             value_targets=values.value_targets(batch.rewards, mask, index, tokens, self.gamma).to(batch.dtype),
             stats={
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),
-                "masked_token_share": 1.0 - float(in_band.sum()) / float(mask.sum()),
-                "mean_ratio": terms.masked_mean(ratios, in_band),
+                "masked_token_share": 1.0 - num_kept / num_tokens,
+                "mean_ratio": terms.mean_over(kept_ratios, num_kept),
                 "max_ratio": float(ratios.max()),
-                "mean_advantage": terms.masked_mean(advantages, mask),
+                "mean_advantage": terms.mean_over(advantages, num_tokens),
                 "mean_lambda": terms.masked_mean(lambdas, counts > 0),
-                "num_action_tokens": int(mask.sum()),
+                "num_action_tokens": num_tokens,
             },
             notes=self._notes(batch, log_ratios, in_band, in_trust),
         )

@@ -7,6 +7,7 @@ What lies off a mask is replaced before any function is applied to it, so that N
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -16,6 +17,24 @@ PROBABILITY_FLOOR = 1e-6
 
 LARGEST_EXPONENT = 700.0
 """Beyond this a number is not raised to e in a diagnostic or a bound: exp overflows float64 at 709.8."""
+
+PART = 32_768
+"""Tokens that a CPU takes at a time through a chain of operations, so that what they make stays in its cache. torch
+gives no more to one thread alone, ATen/Parallel.h, so that nothing waits for another thread in between. Convention,
+untested beyond that."""
+
+
+def by_parts(function: Callable[..., Tensor], *tokens: Tensor) -> Tensor:
+    """What `function` makes of tokens [N] one by one, on a CPU some thousand at a time; the same numbers."""
+    size = part_size(tokens[0])
+    if len(tokens[0]) <= size:
+        return function(*tokens)
+    return torch.cat([function(*parts) for parts in zip(*(torch.split(each, size) for each in tokens), strict=True)])
+
+
+def part_size(tokens: Tensor) -> int:
+    """How many tokens of [N] to take at a time: all of them where there is no cache to stay in."""
+    return PART if tokens.device.type == "cpu" else max(1, len(tokens))
 
 
 def trace_sums(values: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
@@ -39,10 +58,23 @@ def trace_maxima(values: Tensor, mask: Tensor, trace_index: Tensor, num_traces: 
     return lowest.scatter_reduce(0, trace_index, torch.where(mask, values, -math.inf), "amax")
 
 
+def traces_with(tokens: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
+    """True on traces with at least one token that is True; [N] to [B]."""
+    none = torch.zeros(num_traces, dtype=torch.uint8, device=tokens.device)
+    return none.scatter_reduce(0, trace_index, tokens.view(torch.uint8), "amax").view(torch.bool)
+
+
 def masked_mean(values: Tensor, mask: Tensor) -> float:
     """Mean of the masked-in values, in float64; NaN when the mask is empty."""
-    count = int(mask.sum())
-    return float(torch.where(mask, values, 0.0).sum(dtype=torch.float64)) / count if count else math.nan
+    return mean_over(torch.where(mask, values, 0.0), int(torch.count_nonzero(mask)))
+
+
+def mean_over(values: Tensor, count: int) -> float:
+    """Mean over `count` values, the others being 0, in float64; NaN when there are none."""
+    if not count:
+        return math.nan
+    sums = [part.sum(dtype=torch.float64) for part in torch.split(values, part_size(values))]
+    return float(torch.stack(sums).sum()) / count
 
 
 def batch_mean_advantages(rewards: Tensor, mean_reward: float) -> Tensor:
@@ -52,18 +84,22 @@ def batch_mean_advantages(rewards: Tensor, mean_reward: float) -> Tensor:
 
 def log_ratios(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
     """Log-ratio of each token: log rho = log pi - log mu on masked-in tokens, 0 elsewhere; [N] in nats."""
-    return torch.where(mask, logprobs, 0.0) - torch.where(mask, behavior_logprobs, 0.0)
+    return torch.where(mask, logprobs - behavior_logprobs, 0.0)
 
 
 def importance_ratios(log_ratios: Tensor, mask: Tensor) -> Tensor:
     """Ratio of each token: rho = exp(log rho) on masked-in tokens, 0 elsewhere; [N], infinite where it overflows."""
-    return torch.exp(torch.where(mask, log_ratios, -math.inf))
+    return torch.where(mask, log_ratios, -math.inf).exp_()
 
 
 def probability_moves(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
     """Move of each token: pi - mu of the sampled token on masked-in tokens, 0 elsewhere; [N] in float64."""
-    pi, mu = (torch.exp(torch.where(mask, values, 0.0).double()) for values in (logprobs, behavior_logprobs))
-    return pi - mu
+
+    def moves(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
+        pi, mu = (torch.exp(torch.where(mask, values, 0.0).double()) for values in (logprobs, behavior_logprobs))
+        return pi - mu
+
+    return by_parts(moves, logprobs, behavior_logprobs, mask)
 
 
 def moved_with_advantage(moved: Tensor, advantages: Tensor, down: Tensor | float, up: Tensor | float) -> Tensor:
@@ -92,10 +128,14 @@ def guarded_kl(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor, guard:
 
     DPPO, arXiv:2602.04879: mu log(mu/pi) + (1 - mu) log((1 - mu + guard) / (1 - pi + guard)).
     """
-    log_mu, log_pi = (torch.where(mask, values, 0.0).double() for values in (behavior_logprobs, logprobs))
-    one_minus_mu, one_minus_pi = -torch.expm1(log_mu), -torch.expm1(log_pi)
-    complement = torch.log((one_minus_mu + guard) / (one_minus_pi + guard))
-    return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * complement
+
+    def kl(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor) -> Tensor:
+        log_mu, log_pi = (torch.where(mask, values, 0.0).double() for values in (behavior_logprobs, logprobs))
+        one_minus_mu, one_minus_pi = -torch.expm1(log_mu), -torch.expm1(log_pi)
+        complement = torch.log((one_minus_mu + guard) / (one_minus_pi + guard))
+        return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * complement
+
+    return by_parts(kl, behavior_logprobs, logprobs, mask)
 
 
 def mean_drift(
@@ -105,8 +145,13 @@ def mean_drift(
 
     `counts` [B] holds T; D is NaN for a trace without action tokens. FlashREINFORCE, Eq. 7.
     """
-    divergences = bernoulli_kl(torch.where(mask, behavior_logprobs, 0.0), torch.where(mask, logprobs, 0.0))
-    return trace_means(divergences, mask, trace_index, counts).clamp(min=0.0)
+
+    def divergences(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor) -> Tensor:
+        kl = bernoulli_kl(torch.where(mask, behavior_logprobs, 0.0), torch.where(mask, logprobs, 0.0))
+        return torch.where(mask, kl, 0.0)
+
+    sums = trace_sums(by_parts(divergences, behavior_logprobs, logprobs, mask), trace_index, len(counts))
+    return (sums / counts).clamp(min=0.0)
 
 
 def top_entropy_tokens(entropies: Tensor, mask: Tensor, trace_index: Tensor, num_kept: Tensor) -> Tensor:
@@ -133,6 +178,18 @@ def normalisers(aggregation: str, num_action_tokens: Tensor, num_traces: int, nu
     if aggregation == "token_mean":
         return ones / num_tokens
     return ones / (num_traces * num_action_tokens if aggregation == "trace_mean" else num_traces)
+
+
+def bpo_weights(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor, epsilon: float) -> Tensor:
+    """Weight of each token: omega = (1 + eps - mu) / (1 + eps - pi), 0 off the mask; [N] in float64.
+
+    Between 0 and (1 + eps) / eps, and above 1 exactly where pi > mu. It compares what is left to the other tokens, so
+    a token that is rare under both policies has 1, whatever its ratio. BPO, arXiv:2609.15987.
+    """
+    left_mu, left_pi = (
+        epsilon - torch.expm1(torch.where(mask, values, 0.0).double()) for values in (behavior_logprobs, logprobs)
+    )
+    return torch.where(mask, left_mu / left_pi, 0.0)
 
 
 def _clamped(logprobs: Tensor) -> Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from schemas.errors import TrainingError
 from train.batch import Batch
-from train.methods import terms
+from train.methods import requirements, terms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +23,7 @@ class TraceUpdate:
     advantages: list[float]
     in_trust: bool
     value_targets: list[float] | None
+    auxiliary_coefficients: list[list[float]] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +49,7 @@ class Update:
 
     `coefficients` [N] are what multiplies the gradient of each token's logprob, in the ascent direction and with every
     normaliser inside: `loss` is all that a trainer needs. They are 0 off the action mask and on masked tokens.
+    `auxiliary_coefficients` [N, K] are the same for the logprobs of the batch's recorded tokens.
     """
 
     method: str
@@ -58,13 +62,13 @@ class Update:
     """[N] advantage of each action token before any ratio or mask; 0 elsewhere."""
     in_trust: Tensor
     """[B] traces that the method lets move the policy."""
-    drift: Tensor | None = None
-    """[B] mean Bernoulli KL of each trace, in nats a token; None without behavior_logprobs."""
     log_ratios: Tensor | None = None
     """[N] log importance ratios on action tokens, 0 elsewhere; None without behavior_logprobs."""
     weights: Tensor | None = None
     """[N] what the method made of each token's importance ratio: 1 is plain policy gradient, 0 a masked token; 0 off
     the action mask. None for a method that weighs no token, such as KLPO."""
+    auxiliary_coefficients: Tensor | None = None
+    """[N, K] ascent coefficients of the recorded tokens, constants; None for a method that reads none."""
     value_targets: Tensor | None = None
     """[N] what the critic should have predicted at each token; None for a method without a critic."""
     state: Mapping[str, float] = field(default_factory=dict)
@@ -74,17 +78,35 @@ class Update:
     notes: Sequence[str] = ()
     """What a reader should know: which traces were masked and why, and which knob moves the line."""
 
-    def loss(self, logprobs: Tensor) -> Tensor:
+    def loss(self, logprobs: Tensor, auxiliary_logprobs: Tensor | None = None) -> Tensor:
         """The scalar whose gradient is the update: -(coefficients * logprobs).sum() over action tokens.
 
-        `logprobs` [N] carries the graph. What it holds off the action mask is not read, forward or backward.
+        `logprobs` [N] carries the graph. What it holds off the action mask is not read, forward or backward. So does
+        `auxiliary_logprobs` [N, K], of the recorded tokens, for a method that reads them; a token that its record gives
+        no weight is not read either. Refused when it is missing: without it the scores would not be centred.
         """
-        return -(self.coefficients * torch.where(self.batch.action_mask, logprobs, 0.0)).sum()
+        loss = -(self.coefficients * torch.where(self.batch.action_mask, logprobs, 0.0)).sum()
+        if self.auxiliary_coefficients is None:
+            return loss
+        if auxiliary_logprobs is None or auxiliary_logprobs.shape != self.auxiliary_coefficients.shape:
+            said = "none" if auxiliary_logprobs is None else f"shape {tuple(auxiliary_logprobs.shape)}"
+            raise TrainingError(
+                f"{self.method}: auxiliary_logprobs: {said}; expected {tuple(self.auxiliary_coefficients.shape)}, "
+                f"those of the recorded tokens with their graph; without them the scores are not centred"
+            )
+        read = self.auxiliary_coefficients != 0
+        return loss - (self.auxiliary_coefficients * torch.where(read, auxiliary_logprobs, 0.0)).sum()
+
+    @property
+    def drift(self) -> Tensor | None:
+        """[B] mean Bernoulli KL of each trace, in nats a token, found when asked for; None without log-ratios."""
+        return None if self.log_ratios is None else requirements.drift(self.batch, self.method)
 
     @property
     def moves(self) -> bool:
         """Whether any coefficient differs from 0; when none does, skip the optimizer step, whose momentum would act."""
-        return bool((self.coefficients != 0).any())
+        auxiliary = self.auxiliary_coefficients
+        return bool((self.coefficients != 0).any()) or (auxiliary is not None and bool((auxiliary != 0).any()))
 
     def per_trace(self) -> list[TraceUpdate]:
         """The update as lists, one entry a trace, in the order of the batch."""
@@ -96,6 +118,7 @@ class Update:
 
         coefficients, advantages, in_trust = lists(self.coefficients), lists(self.advantages), self.in_trust.tolist()
         targets = None if self.value_targets is None else lists(self.value_targets)
+        auxiliary: Any = None if self.auxiliary_coefficients is None else lists(self.auxiliary_coefficients)
         return [
             TraceUpdate(
                 trace_id=trace_id,
@@ -103,6 +126,7 @@ class Update:
                 advantages=advantages[trace],
                 in_trust=in_trust[trace],
                 value_targets=None if targets is None else targets[trace],
+                auxiliary_coefficients=None if auxiliary is None else auxiliary[trace],
             )
             for trace, trace_id in enumerate(self.batch.trace_ids)
         ]

@@ -36,11 +36,13 @@ class ActionTokens:
     """The action tokens of a batch in time order: the compressed axis [M] on which credit is assigned."""
 
     def __init__(self, mask: Tensor, trace_index: Tensor) -> None:
-        positions = mask.nonzero().flatten()
-        self.positions = positions[torch.argsort(trace_index[positions], stable=True)]
+        self.positions = mask.nonzero().flatten()
         """[M] their positions on the packed axis, trace by trace."""
-        self.traces = trace_index[self.positions]
+        self.traces = trace_index.index_select(0, self.positions)
         """[M] their traces."""
+        if bool((self.traces[1:] < self.traces[:-1]).any()):  # Sequences of one trace may lie apart: sorting is slow.
+            order = torch.argsort(self.traces, stable=True)
+            self.positions, self.traces = self.positions[order], self.traces[order]
         sizes = torch.bincount(self.traces)
         ends = torch.cumsum(sizes, 0)[self.traces]
         self.after = ends - torch.arange(len(self.traces), device=mask.device) - 1
@@ -57,12 +59,12 @@ class ActionTokens:
 
         By doubling: after each pass a sum reaches twice as far, so that log2(T) passes do.
         """
-        sums, powers, reach = values.clone(), decays[self.traces], 1
+        sums, powers, reach = values.clone(), decays.index_select(0, self.traces), 1
         longest = int(self.after.max())
         while reach <= longest:
-            ahead = torch.nn.functional.pad(sums[reach:], (0, reach))
-            sums = sums + torch.where(self.after >= reach, powers * ahead, 0.0)
-            powers, reach = powers * powers, 2 * reach
+            ahead = powers[:-reach] * sums[reach:]
+            sums[:-reach] += torch.where(self.after[:-reach] >= reach, ahead, 0.0)
+            powers, reach = powers.mul_(powers), 2 * reach
         return sums
 
 
@@ -76,10 +78,10 @@ def skip_observation_advantages(
 
     The reward [B] stands on the last action token, whatever follows it. `lambdas` [B]. SAO, Eq. 4 and 5.
     """
-    own = values.to(torch.float64)[tokens.positions]
+    own = values.index_select(0, tokens.positions).to(torch.float64)
     last = tokens.after == 0
     following = torch.nn.functional.pad(own[1:], (0, 1))
-    deltas = torch.where(last, rewards[tokens.traces], gamma * following) - own
+    deltas = torch.where(last, rewards.index_select(0, tokens.traces), gamma * following) - own
     return tokens.spread(tokens.discounted_suffix_sums(deltas, gamma * lambdas))
 
 
@@ -89,7 +91,7 @@ def value_targets(rewards: Tensor, mask: Tensor, trace_index: Tensor, tokens: Ac
     A token off the mask has the return of the next action token, the plain reward after the last one.
     """
     if gamma == 1.0:
-        return rewards[trace_index]
+        return rewards.index_select(0, trace_index)
     counts = torch.bincount(tokens.traces, minlength=len(rewards))
     order = torch.argsort(trace_index, stable=True)
     acted = torch.cumsum(mask[order].to(torch.int64), 0)
@@ -118,8 +120,9 @@ def value_loss(
 
 def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float:
     """1 - Var(R - V) / Var(R) over action tokens; NaN when all returns are one number. BPCO, Eq. 10."""
-    chosen = returns.to(torch.float64)[mask]
+    acted = mask.nonzero().flatten()
+    chosen = returns.index_select(0, acted).to(torch.float64)
     if not len(chosen) or bool((chosen == chosen[0]).all()):
         return math.nan
-    residuals = chosen - values.to(torch.float64)[mask]
+    residuals = chosen - values.index_select(0, acted).to(torch.float64)
     return 1.0 - float(residuals.var(correction=0) / chosen.var(correction=0))
