@@ -63,6 +63,8 @@ def save_checkpoint(
     temporary.mkdir(parents=True)
     adapters.save_adapter(learner.policy.wrapped, temporary, base=learner.policy.base)
     save_file(_optimizer_tensors(learner), temporary / _OPTIMIZER)
+    if learner.critic is not None:
+        learner.critic.save(temporary)
     state = {"method_state": dict(getattr(learner.method, "state", {})), "history": list(history)}
     (temporary / _STATE).write_text(json.dumps(state, indent=2) + "\n")
     pq.write_table(replays, temporary / _REPLAYS)
@@ -105,6 +107,8 @@ def restore(learner: Learner, checkpoint: Checkpoint) -> None:
         by_parameter.setdefault(numbers[name], {})[kind] = tensor
     whole = learner.optimizer.state_dict()
     learner.optimizer.load_state_dict({**whole, "state": by_parameter})
+    if learner.critic is not None:
+        learner.critic.load(checkpoint.folder)
     learner.remember(_read_state(checkpoint.folder)["method_state"])
 
 

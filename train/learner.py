@@ -16,10 +16,15 @@ from torch import Tensor
 from schemas.errors import BatchError, SettingsError, TrainingError
 from train import adapters
 from train.batch import Batch
+from train.behavior import BehaviorPolicies
+from train.critic import Critic
+from train.methods import values
 from train.methods.catalog import Method, after
 from train.methods.update import Update
+from train.needs import WITH_CRITIC
 from train.packing import Pack, Trace, build_packs
-from train.policy import Policy
+from train.policy import Policy, Scores, joined
+from train.records import Records
 from train.sequences import LoggedSequence
 
 
@@ -53,6 +58,14 @@ TRIED_LOGPROB = -1.0
 """Log-probability of the tokens that a method is tried on. Any will do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a trace beside its tokens."""
+
+    reward: float
+    ask_id: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Learned:
     """What one global batch came to."""
@@ -75,6 +88,10 @@ class Learner:
     method: Method
     optimization: Optimization
     token_budget: int
+    critic: Critic | None = None
+    """For a method that needs values."""
+    behavior: BehaviorPolicies | None = None
+    """For a method that needs expectations under the policies that wrote the traces."""
     parameters: dict[str, torch.nn.Parameter] = field(init=False)
     """LoRA weights by name: all that is trained."""
     optimizer: torch.optim.AdamW = field(init=False)
@@ -89,71 +106,115 @@ class Learner:
             weight_decay=self.optimization.weight_decay,
         )
 
-    def learn(self, number: int, traces: Sequence[Trace], rewards: Mapping[str, float]) -> Learned:
+    def learn(self, number: int, traces: Sequence[Trace], facts: Mapping[str, Facts]) -> Learned:
         """Update number `number` of the run, from 0, on these traces.
 
         The statistics of the batch are fixed before it is split into packs, and the coefficients hold every
-        normaliser, so the gradients of the packs are summed as they are: no split changes the update.
+        normaliser, so the gradients of the packs are summed as they are: no split changes the update. The critic
+        learns from the batch after its values have been used; while it warms up the policy stays where it is.
         """
         begun = time.perf_counter()
         packs = build_packs(traces, token_budget=self.token_budget)
         ordered = tuple(_traces_of(packs))
-        batch = _batch(ordered, rewards)
+        batch = _batch(ordered, facts)
+        waits = self.critic is not None and self.critic.is_warming_up
         self.optimizer.zero_grad(set_to_none=True)
-        logprobs, entropies, loss = self._backward(batch, packs)
-        update = self.method.update(batch.with_logprobs(logprobs))
+        if self.critic is not None:
+            self.critic.start_at(batch.statistics.mean_reward)
+        seen = self._seen(batch, packs) if waits else self._backward(batch, packs)
+        update = self.method.update(seen.batch)
         rate = self.optimization.rate(number)
-        grad_norm = self._step(rate, number) if update.moves else 0.0
+        moved = update.moves and not waits
+        grad_norm = self._step(rate, number) if moved else 0.0
+        of_critic = self._teach(update, seen)
         self.method = after(self.method, update)
         num_tokens = sum(pack.num_tokens for pack in packs)
         figures = {
-            "loss": loss,
+            "loss": seen.loss,
             "grad_norm": grad_norm,
             "learning_rate": rate,
-            "mean_entropy": float(entropies.mean()),
+            "mean_entropy": float(seen.entropies.mean()),
             "num_traces": len(ordered),
             "num_tokens": num_tokens,
             "num_slots": sum(pack.num_slots for pack in packs),
             "tokens_per_second": num_tokens / (time.perf_counter() - begun),
+            **of_critic,
             **update.stats,
+            "is_critic_warming_up": waits,
         }
-        return Learned(update=update, traces=ordered, moved=update.moves, figures=figures)
+        return Learned(update=_held(update) if waits else update, traces=ordered, moved=moved, figures=figures)
 
     def remember(self, state: Mapping[str, float]) -> None:
         """Give a method with a memory back what it had carried on; the others have none."""
         if state:
             self.method = replace(self.method, state=MappingProxyType(dict(state)))  # type: ignore[type-var]  # a dataclass
 
-    def _backward(self, batch: Batch, packs: Sequence[Pack]) -> tuple[Tensor, Tensor, float]:
-        """Log-probabilities and entropies [N] of the batch, its loss, and the gradients summed over the packs.
+    def _backward(self, batch: Batch, packs: Sequence[Pack]) -> _Seen:
+        """The batch as the policy and the critic see it, its loss, and the gradients summed over the packs.
 
         A method that can be split takes its coefficients from the same forward pass; another one first sees the whole
         batch scored.
         """
-        whole = None if self.method.splits or len(packs) == 1 else self.method.update(self._scored(batch, packs))
-        logprobs, entropies, loss = [], [], 0.0
+        first_look = None if self.method.splits or len(packs) == 1 else self._seen(batch, packs).batch
+        whole = None if first_look is None else self.method.update(first_look)
+        scored, loss = [], 0.0
         first = 0
         for pack in packs:
             members = range(first, first + len(_traces_of([pack])))
-            scores = self.policy.score(pack, with_entropies=True)
-            part = batch.select(members).with_logprobs(scores.logprobs)
-            coefficients = (
-                self.method.update(part).coefficients
-                if whole is None
-                else whole.coefficients[batch.token_index(members)]
-            )
-            pack_loss = -(coefficients * scores.logprobs).sum()
-            if bool((coefficients != 0).any()):
+            scores = self._score(pack)
+            part = self.method.update(self._told(batch.select(members), scores)) if whole is None else None
+            pack_loss = _loss(part, scores) if part else _loss(whole, scores, batch.token_index(members))
+            if pack_loss is not None:
                 pack_loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
-            logprobs.append(scores.logprobs.detach())
-            entropies.append(scores.entropies)
-            loss += float(pack_loss.detach())
+                loss += float(pack_loss.detach())
+            scored.append(scores.detached())
             first = members.stop
-        return torch.cat(logprobs), torch.cat([values for values in entropies if values is not None]), loss
+        return self._joined(batch, scored, loss)
 
-    def _scored(self, batch: Batch, packs: Sequence[Pack]) -> Batch:
+    def _seen(self, batch: Batch, packs: Sequence[Pack]) -> _Seen:
+        """The same without a gradient."""
         with torch.no_grad():
-            return batch.with_logprobs(torch.cat([self.policy.score(pack).logprobs for pack in packs]))
+            return self._joined(batch, [self._score(pack) for pack in packs], math.nan)
+
+    def _score(self, pack: Pack) -> Scores:
+        """What the policy makes of a pack, with expectations under whoever wrote it where the method reads them."""
+        asked = None if self.behavior is None else self.behavior.hidden_states(pack)
+        return self.policy.score(pack, with_entropies=True, behavior_hidden=asked)
+
+    def _joined(self, batch: Batch, scored: Sequence[Scores], loss: float) -> _Seen:
+        whole = joined(scored)
+        if whole.entropies is None:
+            raise AssertionError("entropies were asked for")
+        return _Seen(self._told(batch, whole), whole.entropies, whole.hidden, loss)
+
+    def _told(self, batch: Batch, scores: Scores) -> Batch:
+        """The batch, or a part of it, with what the policy, its behavior policies and the critic say of its tokens."""
+        expected, own = scores.tokens.expected_logprobs, scores.tokens.expected_behavior_logprobs
+        if expected is not None and own is not None:
+            records = Records(kind="expected", behavior_logprobs=own[:, None])
+            scored = replace(batch, records=records).with_logprobs(scores.logprobs, expected[:, None])
+        else:
+            scored = batch.with_logprobs(scores.logprobs)
+        if self.critic is None:
+            return scored
+        with torch.no_grad():
+            return scored.with_values(self.critic.values(scores.hidden))
+
+    def _teach(self, update: Update, seen: _Seen) -> dict[str, float]:
+        """Let the critic learn what the method says it should have known; its figures."""
+        if self.critic is None:
+            return {}
+        if update.value_targets is None:
+            raise AssertionError(f"{update.method} has a critic and no targets for it")
+        targets = update.value_targets
+        every = torch.ones_like(targets, dtype=torch.bool)
+        explained = values.explained_variance(targets, self.critic.values(seen.hidden).detach(), every)
+        loss = self.critic.learn(seen.hidden, targets)
+        return {
+            "critic_loss": loss,
+            "critic_explained_variance": explained,
+            "critic_updates": self.critic.num_updates,
+        }
 
     def _step(self, rate: float, number: int) -> float:
         """Clip and step, once the gradient is known to be finite; returns its norm before the clip."""
@@ -170,6 +231,43 @@ class Learner:
         return float(norm)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """A batch under the policy: `batch` with its logprobs and values, entropies [A], hidden states [A, H], the loss."""
+
+    batch: Batch
+    entropies: Tensor
+    hidden: Tensor
+    loss: float
+
+
+def _loss(update: Update | None, scores: Scores, tokens: Tensor | None = None) -> Tensor | None:
+    """The loss of a pack whose tokens are those of the update, or some of them; None when none of them moves."""
+    if update is None:
+        raise AssertionError("a method that cannot be split has seen the whole batch")
+    coefficients, auxiliary = update.coefficients, update.auxiliary_coefficients
+    expected = scores.tokens.expected_logprobs
+    if tokens is not None:
+        coefficients = coefficients[tokens]
+        auxiliary = None if auxiliary is None else auxiliary[tokens]
+    loss = -(coefficients * scores.logprobs).sum() if bool((coefficients != 0).any()) else None
+    if auxiliary is None or expected is None or not bool((auxiliary != 0).any()):
+        return loss
+    of_expected = -(auxiliary[:, 0] * expected).sum()
+    return of_expected if loss is None else loss + of_expected
+
+
+def _held(update: Update) -> Update:
+    """The account of an update that was not made, because the critic is not warm yet."""
+    return replace(
+        update,
+        coefficients=torch.zeros_like(update.coefficients),
+        auxiliary_coefficients=None,
+        in_trust=torch.zeros_like(update.in_trust),
+        notes=[*update.notes, "the critic warms up on this batch: the policy was not moved"],
+    )
+
+
 def _traces_of(packs: Sequence[Pack]) -> list[Trace]:
     """The traces of the packs in packing order; the sequences of one trace are neighbours in a pack."""
     from train.sequences import by_trace
@@ -177,16 +275,18 @@ def _traces_of(packs: Sequence[Pack]) -> list[Trace]:
     return [trace for pack in packs for trace in by_trace(pack.sequences)]
 
 
-def _batch(traces: Sequence[Trace], rewards: Mapping[str, float]) -> Batch:
-    """The batch of the action tokens of these traces, in their order."""
+def _batch(traces: Sequence[Trace], facts: Mapping[str, Facts]) -> Batch:
+    """The batch of the action tokens of these traces, in their order; groups are asks, if every trace has one."""
+    asks = all(facts[trace[0].trace_id].ask_id is not None for trace in traces)
     return Batch.from_rows(
         [
             {
                 "trace_id": sequence.trace_id,
                 "sequence_index": sequence.sequence_index,
-                "reward": rewards[sequence.trace_id],
+                "reward": facts[sequence.trace_id].reward,
                 "behavior_logprobs": sequence.action_logprobs,
             }
+            | ({"group": facts[sequence.trace_id].ask_id} if asks else {})
             for trace in traces
             for sequence in trace
         ]
@@ -210,8 +310,16 @@ def _trace_of_one_token(name: str) -> Trace:
 def try_method(method: Method) -> None:
     """Refuse a method whose options ask for what no batch of the trainer has: it is given a batch of two tokens."""
     traces = [_trace_of_one_token(name) for name in ("first", "second")]
-    batch = _batch(traces, {"first": 0.0, "second": 1.0})
+    batch = _batch(traces, {"first": Facts(0.0, "ask"), "second": Facts(1.0, "ask")})
+    ones = torch.full((len(traces),), TRIED_LOGPROB)
+    scored = batch.with_logprobs(ones)
+    if method.needs_behavior_policy:
+        entropy = torch.full((len(traces), 1), TRIED_LOGPROB)
+        records = Records(kind="expected", behavior_logprobs=entropy)
+        scored = replace(batch, records=records).with_logprobs(ones, entropy)
+    if method.name in WITH_CRITIC:
+        scored = scored.with_values(torch.full_like(ones, batch.statistics.mean_reward))
     try:
-        method.update(batch.with_logprobs(torch.full((len(traces),), TRIED_LOGPROB)))
+        method.update(scored)
     except BatchError as error:
         raise SettingsError(f"train.options: the trainer cannot run {method.name} with them: {error}") from error

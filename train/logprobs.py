@@ -50,52 +50,97 @@ def action_tokens(pack: Pack) -> ActionTokens:
     )
 
 
-def token_logprobs(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: ActionTokens, *, with_entropies: bool = False
-) -> tuple[Tensor, Tensor | None]:
-    """Log-probability of each action token and, if asked for, entropy of its distribution: [A], float32, in nats.
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenScores:
+    """What one pass over the vocabulary says of the A action tokens; all [A], float32, in nats."""
 
-    `hidden` [A, H] are the final hidden states at `tokens.slots`, `weight` [V, H] and `bias` [V] the head. The softmax
-    is in float32 whatever autocast says, at the token's own temperature. [A, V] is never held: blocks of tokens are
-    projected, and projected again on the way back. The entropies carry no gradient.
+    logprobs: Tensor
+    """Natural-log probabilities; carries the graph when there is one."""
+    entropies: Tensor | None
+    """Entropy of each token's distribution, a constant; None unless asked for."""
+    expected_logprobs: Tensor | None
+    """Sum over the vocabulary of q log p, q being the behavior policy's distribution; carries the graph of p."""
+    expected_behavior_logprobs: Tensor | None
+    """Sum over the vocabulary of q log q, a constant."""
+
+
+def token_logprobs(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    tokens: ActionTokens,
+    *,
+    with_entropies: bool = False,
+    behavior_hidden: Tensor | None = None,
+) -> TokenScores:
+    """What the policy says of each action token, at the token's own temperature.
+
+    `hidden` [A, H] are the final hidden states at `tokens.slots`, `weight` [V, H] and `bias` [V] the head;
+    `behavior_hidden` [A, H] are the states of the policy that wrote the tokens, under the same head, where expectations
+    under it are wanted. The softmax is in float32 whatever autocast says. [A, V] is never held: blocks of tokens are
+    projected, and projected again on the way back.
     """
-    logprobs, entropies = _BlockwiseLogprobs.apply(  # type: ignore[no-untyped-call]  # torch has no type for it
-        hidden, weight, bias, tokens, with_entropies
+    logprobs, entropies, expected, own = _BlockwiseLogprobs.apply(  # type: ignore[no-untyped-call]  # torch has no type for it
+        hidden, weight, bias, behavior_hidden, tokens, with_entropies
     )
-    return logprobs, entropies if with_entropies else None
+    expects = behavior_hidden is not None
+    return TokenScores(
+        logprobs,
+        entropies if with_entropies else None,
+        expected if expects else None,
+        own if expects else None,
+    )
 
 
 class _BlockwiseLogprobs(torch.autograd.Function):
     """Saves hidden states and head; the log-softmax of a block is computed again in backward."""
 
     @staticmethod
-    def forward(
-        context: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: ActionTokens, with_entropies: bool
-    ) -> tuple[Tensor, Tensor]:
+    def forward(  # noqa: PLR0913, PLR0917 - autograd functions take their tensors one by one
+        context: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        behavior_hidden: Tensor | None,
+        tokens: ActionTokens,
+        with_entropies: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
-        entropies = torch.empty_like(logprobs)
+        entropies, expected, own = (torch.empty_like(logprobs) for _ in range(3))
         for block in _blocks(len(hidden), len(weight)):
             log_softmax = _log_softmax(hidden[block], weight, bias, tokens.temperatures[block])
             logprobs[block] = log_softmax.gather(-1, tokens.token_ids[block, None])[:, 0]
             if with_entropies:
                 entropies[block] = -(log_softmax.exp() * log_softmax).sum(-1)
-        context.save_for_backward(hidden, weight, bias)
+            if behavior_hidden is not None:
+                log_q = _log_softmax(behavior_hidden[block], weight, bias, tokens.temperatures[block])
+                q = log_q.exp()
+                expected[block], own[block] = (q * log_softmax).sum(-1), (q * log_q).sum(-1)
+        context.save_for_backward(hidden, weight, bias, behavior_hidden)
         context.tokens = tokens
-        context.mark_non_differentiable(entropies)
-        return logprobs, entropies
+        context.mark_non_differentiable(entropies, own, *(() if behavior_hidden is not None else (expected,)))
+        return logprobs, entropies, expected, own
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias = context.saved_tensors
+        hidden, weight, bias, behavior_hidden = context.saved_tensors
         token_ids, temperatures = context.tokens.token_ids, context.tokens.temperatures
         of_hidden = torch.empty_like(hidden)
         of_weight = torch.zeros_like(weight, dtype=torch.float32) if context.needs_input_grad[1] else None
         of_bias = torch.zeros_like(bias, dtype=torch.float32) if context.needs_input_grad[2] else None
         for block in _blocks(len(hidden), len(weight)):
-            # d logprob / d logits = (one-hot - softmax) / temperature
-            of_logits = _log_softmax(hidden[block], weight, bias, temperatures[block]).exp_().neg_()
+            # d log p / d logits = (one-hot - p) / temperature
+            of_logits = _log_softmax(hidden[block], weight, bias, temperatures[block]).exp_()
+            of_expected = None
+            if behavior_hidden is not None:
+                # d sum q log p / d logits = (q - p) / temperature
+                of_expected = _log_softmax(behavior_hidden[block], weight, bias, temperatures[block]).exp_()
+                of_expected.sub_(of_logits).mul_((gradients[2][block] / temperatures[block])[:, None])
+            of_logits.neg_()
             of_logits[torch.arange(len(of_logits)), token_ids[block]] += 1
             of_logits *= (gradients[0][block] / temperatures[block])[:, None]
+            if of_expected is not None:
+                of_logits += of_expected
             with torch.autocast(hidden.device.type, enabled=False):
                 of_hidden[block] = (of_logits @ weight.float()).to(hidden.dtype)
                 if of_weight is not None:
@@ -103,7 +148,7 @@ class _BlockwiseLogprobs(torch.autograd.Function):
             if of_bias is not None:
                 of_bias += of_logits.sum(0)
         cast_weight = None if of_weight is None else of_weight.to(weight.dtype)
-        return of_hidden, cast_weight, None if of_bias is None else of_bias.to(bias.dtype), None, None
+        return of_hidden, cast_weight, None if of_bias is None else of_bias.to(bias.dtype), None, None, None
 
 
 def _blocks(num_tokens: int, vocabulary: int) -> list[slice]:

@@ -8,17 +8,20 @@ from schemas.errors import SettingsError
 
 UNMET = MappingProxyType(
     {
-        "bpco": "values of a critic",
+        "bpco": None,
+        "bpo": None,
         "flash_reinforce": None,
-        "grpo": "groups of traces of one ask",
+        "grpo": None,
+        "klpo": None,
         "rae": "a key for each trace, and the traces in order of completion",
         "reinforce": None,
-        "klpo": None,  # with its binary centering; the others are refused with what they lack once a batch is tried
-        "bpo": None,  # in its exact residual; its practical form is refused for want of groups once a batch is tried
-        "sao": "values of a critic",
+        "sao": None,
     }
 )
 """What each method needs and a batch of the trainer does not have; None where nothing is missing."""
+
+WITH_CRITIC = frozenset({"bpco", "sao"})
+"""Methods that the trainer keeps a critic for."""
 
 
 def require_runnable(method: str) -> None:

@@ -19,6 +19,8 @@ class Admitted:
     trace_id: str
     trace_revision: int
     reward: float
+    ask_id: str | None = None
+    """What it answers; None where the log does not say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,26 +68,62 @@ class Plan:
                 )
 
 
-def make_plan(
-    admitted: Iterable[Admitted], *, batch_size: int, max_updates: int, seed: int, parent: str, settings_sha256: str
+def make_plan(  # noqa: PLR0913 - a plan is what was admitted, how much of it, and what it goes on from
+    admitted: Iterable[Admitted],
+    *,
+    batch_size: int,
+    max_updates: int,
+    seed: int,
+    parent: str,
+    settings_sha256: str,
+    by_ask: bool = False,
 ) -> Plan:
     """Batches of `batch_size` traces in an order that `seed` and the admitted traces decide.
 
     What does not fill a batch, or comes after `max_updates`, is left for the next run; fewer traces than one batch
-    make one smaller batch.
+    make one smaller batch. With `by_ask` the traces of one ask stay together, for a method that compares them: a batch
+    may then be larger by part of an ask, and a trace that is alone with its ask is left.
     """
     manifest = sorted(admitted)
     digest = manifest_sha256(manifest)
-    shuffled = sorted(manifest, key=lambda trace: _place(digest, seed, trace.trace_id))
-    num_batches = min(max_updates, max(1, len(shuffled) // batch_size)) if shuffled else 0
-    batches = tuple(tuple(shuffled[start * batch_size : (start + 1) * batch_size]) for start in range(num_batches))
+    kept = _together(manifest) if by_ask else [(trace,) for trace in manifest]
+    shuffled = sorted(kept, key=lambda group: _place(digest, seed, group[0].trace_id))
+    batches = _filled(shuffled, batch_size)[:max_updates]
     return Plan(
         manifest_sha256=digest,
         settings_sha256=settings_sha256,
         parent_version=parent,
         batches=batches,
-        num_left=len(shuffled) - sum(len(batch) for batch in batches),
+        num_left=len(manifest) - sum(len(batch) for batch in batches),
     )
+
+
+def _together(manifest: Sequence[Admitted]) -> list[tuple[Admitted, ...]]:
+    """The traces of each ask that has several; refused when none has."""
+    by_ask: dict[str, list[Admitted]] = {}
+    for trace in manifest:
+        if trace.ask_id is not None:
+            by_ask.setdefault(trace.ask_id, []).append(trace)
+    groups = [tuple(group) for group in by_ask.values() if len(group) > 1]
+    if not groups:
+        raise UsageError(
+            f"{len(manifest)} admitted traces of {len(by_ask)} asks: each alone with its ask, with nothing to be "
+            "compared with; expected at least two traces of an ask; use flash_reinforce, sao or bpco as train.method "
+            "for single traces"
+        )
+    return groups
+
+
+def _filled(groups: Sequence[tuple[Admitted, ...]], batch_size: int) -> tuple[tuple[Admitted, ...], ...]:
+    """Groups one after the other into batches of at least that size; what is over is one only if nothing else is."""
+    batches: list[tuple[Admitted, ...]] = []
+    filling: tuple[Admitted, ...] = ()
+    for group in groups:
+        filling += group
+        if len(filling) >= batch_size:
+            batches.append(filling)
+            filling = ()
+    return tuple(batches) if batches else ((filling,) if filling else ())
 
 
 def manifest_sha256(manifest: Sequence[Admitted]) -> str:

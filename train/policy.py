@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from schemas.errors import CheckpointError
 from train import adapters, attention
-from train.logprobs import action_tokens, token_logprobs
+from train.logprobs import TokenScores, action_tokens, token_logprobs
 from train.packing import Pack
 
 if TYPE_CHECKING:
@@ -25,10 +27,35 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 class Scores:
     """What a policy makes of the A action tokens of a pack, sequence after sequence."""
 
-    logprobs: Tensor
-    """[A] natural-log probabilities at the logged temperature, float32; carries the graph when there is one."""
-    entropies: Tensor | None
-    """[A] entropy of each token's distribution in nats, a constant; None unless asked for."""
+    tokens: TokenScores
+    """Its log-probabilities, and what else was asked for."""
+    hidden: Tensor
+    """[A, H] the state that predicts each token, a constant: what a critic on the trunk reads."""
+
+    @property
+    def logprobs(self) -> Tensor:
+        """[A] natural-log probabilities at the logged temperature, float32; carries the graph when there is one."""
+        return self.tokens.logprobs
+
+    @property
+    def entropies(self) -> Tensor | None:
+        """[A] entropy of each token's distribution in nats, a constant; None unless asked for."""
+        return self.tokens.entropies
+
+    def detached(self) -> Scores:
+        """The same numbers without their graph."""
+        return joined([self])
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """The scores of several packs, one after the other, without their graph."""
+
+    def column(name: str) -> Any:
+        found = [getattr(part.tokens, name) for part in parts]
+        return None if found[0] is None else torch.cat([values.detach() for values in found])
+
+    scores = TokenScores(**{each.name: column(each.name) for each in fields(TokenScores)})
+    return Scores(scores, torch.cat([part.hidden for part in parts]))
 
 
 class Policy:
@@ -74,6 +101,13 @@ class Policy:
             parameter.requires_grad_(False)
         return Policy(model.to(device).eval(), base)
 
+    def twin(self) -> Policy:
+        """Another policy over the very same base weights, whose adapters are its own; before any adapter is in use."""
+        if self.wrapped is not None:
+            raise AssertionError("an adapter lies in the modules that would be shared")
+        shared = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
+        return Policy(copy.deepcopy(self.model, shared), self.base)
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
@@ -83,6 +117,11 @@ class Policy:
     def vocabulary_size(self) -> int:
         """Token ids that the model knows: 0 to this, exclusive."""
         return int(self.model.get_input_embeddings().weight.shape[0])
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the states that the head reads."""
+        return int(self.model.get_output_embeddings().weight.shape[1])
 
     def use(self, adapter: Path | None) -> None:
         """Score from now on with `adapter` over the base, or with the base alone.
@@ -120,10 +159,20 @@ class Policy:
         hidden: Tensor = trunk.last_hidden_state[0]
         return hidden
 
-    def score(self, pack: Pack, *, with_entropies: bool = False) -> Scores:
-        """What the policy makes of the action tokens of `pack`; with gradients, unless the caller turned them off."""
+    def score(self, pack: Pack, *, with_entropies: bool = False, behavior_hidden: Tensor | None = None) -> Scores:
+        """What the policy makes of the action tokens of `pack`; with gradients, unless the caller turned them off.
+
+        `behavior_hidden` [A, H] are the states of whoever wrote them, for expectations under it.
+        """
         tokens = action_tokens(pack).to(self.device)
         head = self.model.get_output_embeddings()
         hidden = self.hidden_states(pack)[tokens.slots]
-        bias = getattr(head, "bias", None)
-        return Scores(*token_logprobs(hidden, head.weight, bias, tokens, with_entropies=with_entropies))
+        scores = token_logprobs(
+            hidden,
+            head.weight,
+            getattr(head, "bias", None),
+            tokens,
+            with_entropies=with_entropies,
+            behavior_hidden=behavior_hidden,
+        )
+        return Scores(scores, hidden.detach())

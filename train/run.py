@@ -15,11 +15,14 @@ from schemas.errors import CheckpointError, TrainingError, UsageError
 from schemas.progress import Progress
 from schemas.replay import REPLAYS
 from train.agreement import largest_reload_difference, open_policy
+from train.behavior import BehaviorPolicies
 from train.checkpoint import Checkpoint, latest_checkpoint, restore, save_checkpoint
+from train.critic import Critic, CriticPlan, keep_critic
 from train.export import export_policy
-from train.learner import Learned, Learner, Optimization
-from train.methods.catalog import by_name
+from train.learner import Facts, Learned, Learner, Optimization
+from train.methods.catalog import Method, by_name
 from train.metrics import MetricsFile
+from train.needs import WITH_CRITIC
 from train.packing import Trace
 from train.plan import Admitted, Plan, make_plan
 from train.policy import Policy
@@ -85,12 +88,17 @@ class Run:
             seed=self.settings.seed,
             parent=saved.parent_version if saved else current_policy(self.lake).policy_version,
             settings_sha256=self.settings.sha256(),
+            by_ask=self._method.needs_groups,
         )
         if saved is None:
             made.save(path)
         else:
             saved.require_same(made, path)
         return made
+
+    @cached_property
+    def _method(self) -> Method:
+        return by_name(self.settings.method, self.settings.options)
 
     @cached_property
     def parent(self) -> PolicyRow:
@@ -105,16 +113,20 @@ class Run:
         else:
             learner, checkpoint = self._begin()
             checkpoint = self._replay(learner, checkpoint)
+            self._tell_of_critic(learner, checkpoint)
             report = self._report(learner.policy, checkpoint)
+            if learner.critic is not None:
+                keep_critic(learner.critic, self._critic_of(report.policy_version or report.parent_version))
             report.save(path)
         self._register(report)
         return report
 
     def _begin(self) -> tuple[Learner, Checkpoint | None]:
         """The learner where the run's last checkpoint left it, or at the parent."""
-        method = by_name(self.settings.method, self.settings.options)
+        method = self._method
         plan, checkpoint = self.plan, latest_checkpoint(self._checkpoints)
         loaded = open_policy(self.model)
+        behavior = self._behavior(loaded) if method.needs_behavior_policy else None
         adapter = checkpoint.folder if checkpoint else adapter_folder(self.model, self.parent)
         if adapter is None:
             lora = self.settings.lora
@@ -130,12 +142,55 @@ class Run:
             weight_decay=self.settings.weight_decay,
             max_grad_norm=self.settings.max_grad_norm,
         )
-        learner = Learner(loaded, method, optimization, self.settings.token_budget)
+        learner = Learner(
+            loaded,
+            method,
+            optimization,
+            self.settings.token_budget,
+            critic=self._critic(loaded, method),
+            behavior=behavior,
+        )
         if checkpoint:
             restore(learner, checkpoint)
             self._record(checkpoint.replays)
             self.notes.append(f"went on after update {checkpoint.cursor - 1}, where it had been stopped")
         return learner, checkpoint
+
+    def _behavior(self, loaded: Policy) -> BehaviorPolicies:
+        """Every version that may have written a trace, over the base weights that are loaded already."""
+        return BehaviorPolicies(
+            loaded.twin(), {name: adapter_folder(self.model, known) for name, known in self._known.items()}
+        )
+
+    def _critic(self, loaded: Policy, method: Method) -> Critic | None:
+        """The critic that the parent's last training left, or a new one; None for a method without."""
+        if method.name not in WITH_CRITIC:
+            return None
+        told = self.settings.critic
+        critic = Critic(
+            hidden_size=loaded.hidden_size,
+            plan=CriticPlan(learning_rate=told.learning_rate, steps=told.steps, warmup_updates=told.warmup_updates),
+            value_range=getattr(method, "reward_range", None),
+            device=loaded.device,
+        )
+        kept = self._critic_of(self.parent.policy_version)
+        if kept.is_dir():
+            critic.load(kept)
+        return critic
+
+    def _tell_of_critic(self, learner: Learner, checkpoint: Checkpoint) -> None:
+        """How far the critic has come, and what the policy waited for."""
+        if learner.critic is None:
+            return
+        num_waited = sum(figures["is_critic_warming_up"] for figures in checkpoint.history)
+        self.notes.append(
+            f"the critic has learned from {learner.critic.num_updates} batches; the policy waited for it in "
+            f"{num_waited} of {len(checkpoint.history)}"
+        )
+
+    def _critic_of(self, version: str) -> Path:
+        """Where the critic that belongs to a policy version is kept, beside the runs."""
+        return self.folder.parent / "critics" / self.settings.method / version
 
     def _replay(self, learner: Learner, checkpoint: Checkpoint | None) -> Checkpoint:
         """Every batch of the plan that is not done yet; the lake hears of an update once it is checkpointed."""
@@ -145,7 +200,7 @@ class Run:
         rows: list[dict[str, Any]] = []
         batches = self.plan.batches
         for number in range(len(history), len(batches)):
-            learned = learner.learn(number, self._read(batches[number]), _rewards(batches[number]))
+            learned = learner.learn(number, self._read(batches[number]), _facts(batches[number]))
             history.append(_figures(number, learned))
             metrics.append(history[-1])
             rows += self._rows(number, learned, num_steps=sum(figures["moved"] for figures in history[:-1]))
@@ -315,8 +370,8 @@ class Run:
                 transaction.append("policies", [row.as_row()])
 
 
-def _rewards(batch: Sequence[Admitted]) -> dict[str, float]:
-    return {trace.trace_id: trace.reward for trace in batch}
+def _facts(batch: Sequence[Admitted]) -> dict[str, Facts]:
+    return {trace.trace_id: Facts(trace.reward, trace.ask_id) for trace in batch}
 
 
 def _figures(number: int, learned: Learned) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
+from train.learner import Facts
 from train.registry import ModelSettings, PolicySettings
 from train.sequences import LoggedSequence
 
@@ -133,6 +134,11 @@ def _row(sequence, num_sequences, ended_at):
         "split": "train",
         "ingested_at": NOW,
     }
+
+
+def facts(rewards):
+    """What a learner is told of traces with these rewards."""
+    return {trace_id: Facts(reward) for trace_id, reward in rewards.items()}
 
 
 def land(lake, traces, **changes):

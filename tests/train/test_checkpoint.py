@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from schemas.errors import CheckpointError
-from tests.train.logged import forked_traces, plain_model, save_random_adapter, served_by
+from tests.train.logged import facts, forked_traces, plain_model, save_random_adapter, served_by
 from train.checkpoint import NUM_KEPT, latest_checkpoint, restore, save_checkpoint
 from train.learner import Learner, Optimization
 from train.methods import FlashReinforce
@@ -44,7 +44,7 @@ def traces(tiny_folder):
 
 def _learn(learner, traces, numbers):
     rewards = {trace[0].trace_id: float(number % 2) for number, trace in enumerate(traces)}
-    return [learner.learn(number, traces, rewards) for number in numbers][-1]
+    return [learner.learn(number, traces, facts(rewards)) for number in numbers][-1]
 
 
 def test_a_restored_learner_goes_on_bit_for_bit(tiny_folder, adapter, traces, tmp_path):

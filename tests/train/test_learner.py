@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from schemas.errors import TrainingError
-from tests.train.logged import forked_traces, plain_action_logprobs, plain_model, save_random_adapter, served_by
+from tests.train.logged import facts, forked_traces, plain_action_logprobs, plain_model, save_random_adapter, served_by
 from train.learner import Learner, Optimization
 from train.methods import FlashReinforce
 from train.methods.baselines import RAE
@@ -79,7 +79,7 @@ def _oracle(tiny_folder, adapter, traces, rewards):
 def test_the_gradient_is_the_methods_whatever_the_packs(token_budget, make, traces, tiny_folder, adapter):
     """One pack or six: the sum over packs is the equation's gradient, B and T of the whole batch."""
     learner, rewards = make(token_budget=token_budget), _rewards(traces)
-    learner.learn(0, traces, rewards)
+    learner.learn(0, traces, facts(rewards))
     expected = _oracle(tiny_folder, adapter, traces, rewards)
     ours = _gradients(learner)
     assert ours.keys() == expected.keys()
@@ -93,7 +93,7 @@ def test_a_method_that_needs_the_whole_batch_is_split_all_the_same(make, traces)
     results = []
     for token_budget in (10_000, 70):
         learner = make(RAE(), token_budget=token_budget)
-        learner.learn(0, traces, _rewards(traces))
+        learner.learn(0, traces, facts(_rewards(traces)))
         results.append(_gradients(learner))
     for name, gradient in results[0].items():
         torch.testing.assert_close(gradient, results[1][name], atol=1e-6, rtol=1e-4)
@@ -104,7 +104,7 @@ def test_the_order_of_traces_changes_nothing(make, traces):
     results = []
     for order in (traces, traces[::-1]):
         learner = make()
-        learner.learn(0, order, _rewards(traces))
+        learner.learn(0, order, facts(_rewards(traces)))
         results.append(_gradients(learner))
     assert all(torch.equal(results[0][name], results[1][name]) for name in results[0])
 
@@ -112,9 +112,9 @@ def test_the_order_of_traces_changes_nothing(make, traces):
 def test_equal_rewards_move_nothing(make, traces):
     """Every coefficient is 0, so the optimizer, whose momentum and decay would act, is left alone."""
     learner = make(weight_decay=0.5)
-    learner.learn(0, traces, _rewards(traces))
+    learner.learn(0, traces, facts(_rewards(traces)))
     before = {name: weight.detach().clone() for name, weight in learner.parameters.items()}
-    learned = learner.learn(1, traces, dict.fromkeys(_rewards(traces), 1.0))
+    learned = learner.learn(1, traces, facts(dict.fromkeys(_rewards(traces), 1.0)))
     assert not learned.moved
     assert learned.figures["grad_norm"] == 0.0
     assert all(torch.equal(before[name], weight) for name, weight in learner.parameters.items())
@@ -122,7 +122,7 @@ def test_equal_rewards_move_nothing(make, traces):
 
 def test_a_closed_gate_moves_nothing(make, traces):
     """With no trace in trust there is no step, and the account says so."""
-    learned = make(FlashReinforce(trust=0.0)).learn(0, traces, _rewards(traces))
+    learned = make(FlashReinforce(trust=0.0)).learn(0, traces, facts(_rewards(traces)))
     assert not learned.moved
     assert "no trace is in trust" in str(learned.update)
 
@@ -130,9 +130,9 @@ def test_a_closed_gate_moves_nothing(make, traces):
 def test_rewarded_replies_become_likelier(make, traces):
     """Ten updates at a fair rate raise the rewarded traces above the others."""
     learner, rewards = make(), _rewards(traces)
-    told = [learner.learn(number, traces, rewards).update.log_ratios for number in range(10)]
-    index = torch.tensor([rewards[name] for name in learner.learn(10, traces, rewards).update.batch.trace_ids])
-    trace_of = learner.learn(11, traces, rewards).update.batch.trace_index
+    told = [learner.learn(number, traces, facts(rewards)).update.log_ratios for number in range(10)]
+    index = torch.tensor([rewards[name] for name in learner.learn(10, traces, facts(rewards)).update.batch.trace_ids])
+    trace_of = learner.learn(11, traces, facts(rewards)).update.batch.trace_index
     rewarded = index[trace_of] == 1.0
     moved = told[-1] - told[0]
     assert float(moved[rewarded].mean()) > 0.05 > float(moved[~rewarded].mean())
@@ -144,7 +144,7 @@ def test_a_log_probability_that_is_not_finite_stops_before_the_step(make, traces
     next(iter(learner.parameters.values())).data.fill_(math.nan)
     kept = [weight.detach().clone() for weight in learner.parameters.values()][1:]
     with pytest.raises(TrainingError, match="logprobs nan"):
-        learner.learn(0, traces, _rewards(traces))
+        learner.learn(0, traces, facts(_rewards(traces)))
     assert all(torch.equal(a, b) for a, b in zip(kept, list(learner.parameters.values())[1:], strict=True))
 
 
@@ -154,14 +154,14 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(make, traces):
     before = [weight.detach().clone() for weight in learner.parameters.values()]
     next(iter(learner.parameters.values())).register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(TrainingError, match="gradient norm"):
-        learner.learn(3, traces, _rewards(traces))
+        learner.learn(3, traces, facts(_rewards(traces)))
     assert all(torch.equal(a, b) for a, b in zip(before, learner.parameters.values(), strict=True))
 
 
 def test_the_norm_is_bounded_and_the_figure_tells_what_it_was(make, traces):
     """The clip scales the gradient to the bound; the metrics have the norm before it."""
     learner = make(max_grad_norm=1e-3)
-    figures = learner.learn(0, traces, _rewards(traces)).figures
+    figures = learner.learn(0, traces, facts(_rewards(traces))).figures
     clipped = torch.cat([parameter.grad.flatten() for parameter in learner.parameters.values()])
     assert float(clipped.norm()) == pytest.approx(1e-3, rel=1e-3)
     assert figures["grad_norm"] > 1e-3
@@ -169,7 +169,7 @@ def test_the_norm_is_bounded_and_the_figure_tells_what_it_was(make, traces):
 
 def test_figures_count_tokens_and_slots(make, traces):
     """Tokens are those of the sequences; slots are fewer where beginnings are shared."""
-    figures = make().learn(0, traces, _rewards(traces)).figures
+    figures = make().learn(0, traces, facts(_rewards(traces))).figures
     assert figures["num_tokens"] == sum(len(sequence.token_ids) for trace in traces for sequence in trace)
     assert figures["num_slots"] < figures["num_tokens"]
     assert figures["num_traces"] == 6

@@ -55,7 +55,7 @@ def test_each_token_keeps_the_temperature_of_its_sequence():
 def test_a_temperature_divides_the_logits():
     """Logits 1 and 0 at temperature 0.5 are 2 and 0: log(1 / (1 + e^-2))."""
     tokens = ActionTokens(torch.tensor([0]), torch.tensor([0]), torch.tensor([0.5]))
-    result, _ = token_logprobs(torch.ones(1, 1), torch.tensor([[1.0], [0.0]]), None, tokens)
+    result = token_logprobs(torch.ones(1, 1), torch.tensor([[1.0], [0.0]]), None, tokens).logprobs
     assert result.item() == pytest.approx(-math.log1p(math.exp(-2.0)), abs=1e-7)
 
 
@@ -64,7 +64,7 @@ def test_blocks_of_any_size_give_the_gradient_of_full_logits(block, monkeypatch)
     """Values and gradients of hidden states, head and bias equal autograd's over all logits."""
     monkeypatch.setattr(logprobs, "LOGITS_AT_ONCE", block * 11)
     results = []
-    for compute in (lambda *inputs: token_logprobs(*inputs)[0], _full):
+    for compute in (lambda *inputs: token_logprobs(*inputs).logprobs, _full):
         *leaves, tokens = _inputs()
         values = compute(*leaves, tokens)
         (values * torch.linspace(-1, 2, len(values))).sum().backward()
@@ -77,16 +77,16 @@ def test_blocks_of_any_size_give_the_gradient_of_full_logits(block, monkeypatch)
 def test_autocast_does_not_reach_the_softmax():
     """Under bfloat16 autocast the numbers are the very same: a bfloat16 softmax would be off by 1e-2."""
     hidden, weight, bias, tokens = _inputs()
-    plain, _ = token_logprobs(hidden, weight, bias, tokens)
+    plain = token_logprobs(hidden, weight, bias, tokens).logprobs
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        under_autocast, _ = token_logprobs(hidden, weight, bias, tokens)
+        under_autocast = token_logprobs(hidden, weight, bias, tokens).logprobs
     assert torch.equal(plain, under_autocast)
 
 
 def test_bfloat16_states_give_float32_logprobs():
     """Half precision is promoted before the head, and gradients come back in their own type."""
     hidden, weight, bias, tokens = _inputs(dtype=torch.bfloat16)
-    values, _ = token_logprobs(hidden, weight, bias, tokens)
+    values = token_logprobs(hidden, weight, bias, tokens).logprobs
     values.sum().backward()
     assert values.dtype == torch.float32
     assert hidden.grad.dtype == weight.grad.dtype == torch.bfloat16
@@ -96,11 +96,44 @@ def test_bfloat16_states_give_float32_logprobs():
 def test_the_entropy_of_equal_logits_is_that_of_the_vocabulary():
     """A head of zeros makes every word equally likely: log 11 nats."""
     hidden, weight, _, tokens = _inputs()
-    values, entropies = token_logprobs(hidden, torch.zeros_like(weight), None, tokens, with_entropies=True)
+    scores = token_logprobs(hidden, torch.zeros_like(weight), None, tokens, with_entropies=True)
+    values, entropies = scores.logprobs, scores.entropies
     assert entropies.tolist() == pytest.approx([math.log(11)] * 7, abs=1e-6)
     assert values.tolist() == pytest.approx([-math.log(11)] * 7, abs=1e-6)
 
 
 def test_entropies_are_made_only_when_asked_for():
     """They cost a pass over the vocabulary."""
-    assert token_logprobs(*_inputs())[1] is None
+    assert token_logprobs(*_inputs()).entropies is None
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_expectations_under_the_behavior_policy_are_those_of_full_logits(block, monkeypatch):
+    """Sum q log p and its gradient, beside that of the log-probability; sum q log q is a constant."""
+    monkeypatch.setattr(logprobs, "LOGITS_AT_ONCE", block * 11)
+    behavior = torch.randn(7, 5, generator=torch.Generator().manual_seed(9))
+    *leaves, tokens = _inputs()
+    *others, _ = _inputs()
+    scores = token_logprobs(*leaves, tokens, behavior_hidden=behavior)
+    log_p, log_q = (
+        torch.log_softmax((states @ others[1].T + others[2]) / tokens.temperatures[:, None], -1)
+        for states in (others[0], behavior)
+    )
+    q = log_q.detach().exp()
+    expected = (q * log_p).sum(-1)
+    torch.testing.assert_close(scores.expected_logprobs, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(scores.expected_behavior_logprobs, (q * log_q).sum(-1).detach(), atol=1e-6, rtol=1e-5)
+    weights = torch.linspace(-1, 2, 7)
+    (weights * scores.logprobs + weights.flip(0) * scores.expected_logprobs).sum().backward()
+    (weights * log_p.gather(-1, tokens.token_ids[:, None])[:, 0] + weights.flip(0) * expected).sum().backward()
+    for ours, full in zip(leaves, others, strict=True):
+        torch.testing.assert_close(ours.grad, full.grad, atol=1e-5, rtol=1e-5)
+
+
+def test_a_policy_expects_of_itself_its_own_entropy():
+    """Sum p log p is minus the entropy, and nothing is gained by moving: its gradient is 0."""
+    hidden, weight, bias, tokens = _inputs()
+    scores = token_logprobs(hidden, weight, bias, tokens, with_entropies=True, behavior_hidden=hidden.detach())
+    scores.expected_logprobs.sum().backward()
+    torch.testing.assert_close(scores.expected_logprobs.detach(), -scores.entropies, atol=1e-6, rtol=1e-6)
+    assert float(hidden.grad.abs().max()) < 1e-6

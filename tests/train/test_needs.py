@@ -19,22 +19,25 @@ def test_every_method_says_what_it_needs():
 
 def test_an_unknown_method_is_refused_when_the_settings_are_loaded():
     """The message names it and those that can be run."""
-    with pytest.raises(ValidationError, match="'flash_reinforcee' is unknown; expected one of flash_reinforce, reinf"):
+    with pytest.raises(
+        ValidationError,
+        match="'flash_reinforcee' is unknown; expected one of bpco, bpo, flash_reinforce, grpo, klpo, reinf",
+    ):
         TrainSettings(method="flash_reinforcee")
 
 
 @pytest.mark.parametrize(
     ("method", "missing"),
     [
-        ("sao", "values of a critic"),
-        ("bpco", "values of a critic"),
-        ("grpo", "groups of traces of one ask"),
         ("rae", "a key for each trace, and the traces in order of completion"),
     ],
 )
 def test_a_method_whose_needs_are_not_met_is_refused_when_the_settings_are_loaded(method, missing):
     """The message names what is missing and what can be run."""
-    with pytest.raises(ValidationError, match=f"'{method}' needs {missing}, .*expected one of flash_reinforce, reinfo"):
+    with pytest.raises(
+        ValidationError,
+        match=f"'{method}' needs {missing}, .*expected one of bpco, bpo, flash_reinforce, grpo, klpo, reinfo",
+    ):
         TrainSettings(method=method)
 
 
@@ -44,6 +47,9 @@ def test_a_method_whose_needs_are_not_met_is_refused_when_the_settings_are_loade
         ("flash_reinforce", {}),
         ("flash_reinforce", {"trust": 0.003, "overflow": "clamp"}),
         ("reinforce", {}),
+        ("grpo", {}),
+        ("sao", {"band": [0.2, 4.0]}),
+        ("bpco", {"reward_range": [-1.0, 1.0]}),
         *(("reinforce", {"correction": name}) for name in ("tis", "ppo", "seq_mis", "m2po", "opsm")),
     ],
 )
@@ -72,8 +78,8 @@ def test_options_that_cannot_be_run_are_refused(method, options, said):
 
 def test_a_name_that_came_past_the_settings_is_refused():
     """A copy of settings is not validated again."""
-    with pytest.raises(SettingsError, match="'sao' needs"):
-        check_method(TrainSettings().model_copy(update={"method": "sao"}))
+    with pytest.raises(SettingsError, match="'rae' needs"):
+        check_method(TrainSettings().model_copy(update={"method": "rae"}))
 
 
 def test_settings_are_checked_without_torch():

@@ -79,3 +79,36 @@ def test_a_run_is_not_continued_as_another(other, said, tmp_path):
     """Half a run under other settings or traces would be no run at all."""
     with pytest.raises(UsageError, match=said):
         _plan(_admitted(9)).require_same(other, tmp_path)
+
+
+def _of_asks(**asks):
+    """So many traces of each ask."""
+    return [Admitted(f"{ask}{number}", 0, 1.0, ask) for ask, num in asks.items() for number in range(num)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8).filter(lambda sizes: max(sizes) > 1), st.integers(2, 6))
+def test_traces_of_one_ask_stay_together(sizes, batch_size):
+    """All of an ask in one batch, or all of it left; nobody is alone."""
+    admitted = _of_asks(**{f"ask{number}": size for number, size in enumerate(sizes)})
+    plan = _plan(admitted, batch_size=batch_size, by_ask=True)
+    for batch in plan.batches:
+        for ask in {trace.ask_id for trace in batch}:
+            assert sum(trace.ask_id == ask for trace in batch) == sizes[int(ask.removeprefix("ask"))] > 1
+    assert plan.num_traces + plan.num_left == len(admitted)
+
+
+def test_a_batch_by_ask_is_at_least_as_large_as_it_should_be():
+    """Three asks of three, batches of four: the first holds two asks, the third ask waits."""
+    plan = _plan(_of_asks(a=3, b=3, c=3), batch_size=4, by_ask=True)
+    assert [len(batch) for batch in plan.batches] == [6]
+    assert plan.num_left == 3
+
+
+@pytest.mark.parametrize("admitted", [_of_asks(a=1, b=1), _admitted(3)])
+def test_traces_that_are_all_alone_are_refused_for_a_method_of_groups(admitted):
+    """One try an ask, or asks that no log names: there is nothing to compare."""
+    with pytest.raises(
+        UsageError, match=r"each alone with its ask, .*expected at least two traces of an ask; use flash"
+    ):
+        _plan(admitted, by_ask=True)

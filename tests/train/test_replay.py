@@ -28,7 +28,7 @@ from tests.train.logged import (
 )
 from train import run as module
 from train.registry import current_policy, policies, policy, register
-from train.replay import LoraSettings, TrainReport, TrainSettings, train
+from train.replay import CriticSettings, LoraSettings, TrainReport, TrainSettings, train
 from train.sequences import SEQUENCE_COLUMNS, sequences_from_table
 from warehouse.lake import Lake
 
@@ -147,6 +147,64 @@ def test_a_finished_run_is_only_reported(finished, tiny_folder):
         assert night.replay(lake, root, tiny_folder) == report
         assert len(policies(lake)) == 3
     assert (root / WEIGHTS).stat().st_mtime_ns == before
+
+
+def _sao(root, tiny_folder, *, run_id="r", **changes):
+    """Train the night with a critic that warms up on one batch."""
+    settings = night.SETTINGS.model_copy(
+        update={"method": "sao", "options": {}, "critic": CriticSettings(warmup_updates=1), **changes}
+    )
+    with Lake.open(root / "lake") as lake:
+        return night.replay(lake, root, tiny_folder, settings=settings)
+
+
+def test_a_method_of_groups_trains_on_asks_that_were_tried_several_times(root, tiny_folder):
+    """Fourteen traces of three asks, in batches of whole asks; the same traces without asks are refused."""
+    settings = night.SETTINGS.model_copy(update={"method": "grpo", "options": {}})
+    with Lake.open(root / "lake") as lake:
+        with pytest.raises(UsageError, match="14 admitted traces of 0 asks: each alone with its ask"):
+            night.replay(lake, root, tiny_folder, settings=settings)
+        traces = lake.read("traces").to_pylist()
+        for number, row in enumerate(traces):
+            row |= {"trace_revision": 1, "ask_id": f"ask{number // 2 % 3}"}
+        with lake.transaction() as transaction:
+            transaction.append("traces", traces)
+        rewards = {name: number % 5 / 4 for number, name in enumerate(sorted({row["trace_id"] for row in traces}))}
+        admit(lake, rewards, run_id="asks", revision=1)
+        report = train(
+            lake,
+            model=night.settings_of(root, tiny_folder),
+            settings=settings,
+            run_id="asks",
+            run_folder=root / "asks",
+            now=NOW,
+        )
+        assert report.num_steps == report.num_updates == 3
+        asks = {row["trace_id"]: row["ask_id"] for row in traces}
+        steps = {(asks[row["trace_id"]], row["step"]) for row in _rows(lake)}
+    assert len({ask for ask, _ in steps}) == len(steps)
+
+
+def test_a_critic_is_kept_with_the_policy_that_it_belongs_to(root, tiny_folder):
+    """One batch for the critic alone, two updates, and a folder that the next night goes on with."""
+    report = _sao(root, tiny_folder)
+    assert (report.num_updates, report.num_steps, report.num_in_trust) == (3, 2, 8)
+    assert report.notes == ("the critic has learned from 3 batches; the policy waited for it in 1 of 3",)
+    facts = json.loads((root / "critics" / "sao" / report.policy_version / "critic.json").read_text())
+    assert facts == {"num_updates": 3, "value_range": None, "hidden_size": 32}
+
+
+def test_a_kept_critic_does_not_warm_up_again(root, tiny_folder):
+    """The next run of the same parent has it from the first batch on."""
+    report = _sao(root, tiny_folder, critic=CriticSettings(warmup_updates=99))
+    assert report.policy_version is None
+    assert "no update moved the policy, so there is no new version" in report.notes
+    shutil.rmtree(root / "run")
+    with Lake.open(root / "lake") as lake:
+        assert {row["in_trust"] for row in _rows(lake)} == {False}
+    again = _sao(root, tiny_folder)
+    assert again.num_steps == 3
+    assert again.notes[0] == "the critic has learned from 6 batches; the policy waited for it in 0 of 3"
 
 
 @pytest.mark.slow

@@ -96,6 +96,8 @@ class Reinforce:
     """
 
     name: ClassVar[str] = "reinforce"
+    needs_groups: ClassVar[bool] = False
+    needs_behavior_policy: ClassVar[bool] = False
 
     baseline: float | Literal["batch"] = "batch"
     """A number, or "batch" for the mean reward of the batch. FlashREINFORCE, Eq. 5, has the batch mean."""
@@ -141,6 +143,8 @@ class GRPO:
     """
 
     name: ClassVar[str] = "grpo"
+    needs_groups: ClassVar[bool] = True
+    needs_behavior_policy: ClassVar[bool] = False
 
     scaled: bool = True
     """Whether to divide by the deviation of the group. arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783, does not."""
@@ -220,6 +224,8 @@ class RAE:
 
     name: ClassVar[str] = "rae"
     splits: ClassVar[bool] = False
+    needs_groups: ClassVar[bool] = False
+    needs_behavior_policy: ClassVar[bool] = False
 
     decay: float = 0.95
     """Share of the running mean that stays with each reward. SPIRAL, arXiv:2506.24119; prime-rl has the same."""

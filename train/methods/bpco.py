@@ -39,6 +39,8 @@ class BPCO:
 
     name: ClassVar[str] = "bpco"
     splits: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = False
+    needs_behavior_policy: ClassVar[bool] = False
 
     clip: float = 0.2
     """How far the probability of a token may move in its advantage's direction. BPCO release, verl's clip_ratio in

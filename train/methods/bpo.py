@@ -50,6 +50,7 @@ class BPO:
 
     name: ClassVar[str] = "bpo"
     splits: ClassVar[bool] = True
+    needs_behavior_policy: ClassVar[bool] = False
 
     form: Literal["practical", "exact_residual"] = "practical"
     """The algorithm that was published, or the regression it is the linearisation of. BPO, arXiv:2609.15987; TRL's
@@ -78,6 +79,11 @@ class BPO:
         requirements.option_choice(self, "singleton", ("refuse", "zero"))
         requirements.option_number(self, "eta", low=1e-6, high=1e6, hint="10 is KLPO's beta of 0.1")
         requirements.option_choice(self, "baseline", ("zero", "critic"))
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether traces are compared with others of their ask."""
+        return self.form == "practical"
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: B and the groups are those of the whole."""

@@ -27,6 +27,14 @@ class Method(Protocol):
     def splits(self) -> bool:
         """Whether a part of a batch can be updated by itself, coefficient by coefficient as in the whole."""
 
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the traces of one ask have to be in one batch, at least two of each."""
+
+    @property
+    def needs_behavior_policy(self) -> bool:
+        """Whether it reads expectations under the policy that wrote a trace, for which its weights have to be there."""
+
     def update(self, batch: Batch) -> Update:
         """The update of a scored batch."""
 

@@ -41,6 +41,8 @@ class FlashReinforce:
 
     name: ClassVar[str] = "flash_reinforce"
     splits: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = False
+    needs_behavior_policy: ClassVar[bool] = False
 
     trust: float = 0.003
     """Highest mean drift a trace may show, in nats a token; inf opens the gate. Hu et al. 2026, Sec. 3.2, Table 13."""

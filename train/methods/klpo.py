@@ -61,6 +61,7 @@ class KLPO:
 
     name: ClassVar[str] = "klpo"
     splits: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = False
 
     beta: float = 0.1
     """Weight of the log-ratio against the reward, in reward a nat; state it. KLPO, arXiv:2610.08963: 0.1 in the release
@@ -89,6 +90,11 @@ class KLPO:
                 f"KLPO(num_records={self.num_records!r}, centering={self.centering!r}): expected a whole number, with "
                 f"a centering that reads records; leave it out"
             )
+
+    @property
+    def needs_behavior_policy(self) -> bool:
+        """Whether its centering is over the whole vocabulary, which no log holds."""
+        return self.centering == "exact"
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: only B is of the whole."""

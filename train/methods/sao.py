@@ -35,6 +35,8 @@ class SAO:
 
     name: ClassVar[str] = "sao"
     splits: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = False
+    needs_behavior_policy: ClassVar[bool] = False
 
     band: tuple[float, float] = (0.7, 6.0)
     """Ratios strictly between the two keep their token. arXiv:2607.07508, Sec. 4.1, for mathematics with tools; its

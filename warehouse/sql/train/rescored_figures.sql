@@ -16,8 +16,9 @@ select
     behavior_version,
     count(*) as num_traces,
     sum(num_action_tokens)::bigint as num_action_tokens,
-    avg(mean_abs_log_ratio) as mean_abs_log_ratio,
-    avg(mean_bernoulli_kl) as mean_bernoulli_kl,
+    -- In one order, so that the same traces have the same mean to the last bit.
+    avg(mean_abs_log_ratio order by trace_id) as mean_abs_log_ratio,
+    avg(mean_bernoulli_kl order by trace_id) as mean_bernoulli_kl,
     max(max_ratio) as max_ratio,
     avg((mean_bernoulli_kl > $trust)::int) as share_over_trust,
 from trace_drift
