@@ -385,3 +385,21 @@ def test_a_toy_policy_climbs_from_chance(route, centering, lag):
     accuracy = climb(method, lag=lag, learning_rate=4.0, num_updates=60, kind=KINDS[centering])
     assert accuracy[0] == pytest.approx(0.25)
     assert accuracy[-1] > 0.9
+
+
+def test_a_certain_token_is_refused_or_floored_and_counted():
+    """Logged and scored at exactly 0 it has weight 1 and no log-ratio: its coefficient is the reward over B."""
+    rows = [{"reward": 0.5, "logprobs": [0.0, -1.0], "behavior_logprobs": [0.0, -1.0]}]
+    batch = Batch.from_rows(rows)
+    with pytest.raises(BatchError, match=r'logprobs of exactly 0; .*or set certain="floor"'):
+        KLPO(centering="binary").update(batch)
+    update = KLPO(centering="binary", certain="floor").update(batch)
+    assert update.coefficients.tolist() == pytest.approx([0.5, 0.5])
+    assert "1 of 2 tokens had a log-probability above -6.0e-08, read as that" in str(update)
+
+
+def test_a_floored_token_that_became_certain_stays_finite():
+    """From 0.999 to rounding: (1 - q)/(1 - p) is 0.001 / 6e-8, which its own gradient, 1 - p, takes back."""
+    rows = [{"reward": 1.0, "logprobs": [0.0], "behavior_logprobs": [math.log(0.999)]}]
+    update = KLPO(centering="binary", certain="floor").update(Batch.from_rows(rows))
+    assert float(update.coefficients[0]) == pytest.approx(0.001 / 2**-24, rel=1e-3)

@@ -40,7 +40,7 @@ class BPO:
 
     with V = 0 or a critic's. It is KLPO's sequence route under its binary centering, with beta = 1/eta and reward
     R - V, and is computed as that; tokens are summed, so long traces weigh more. The paper's 1/deviation of the group
-    is left out. It refuses a trace without an action token and a log-probability of exactly 0.
+    is left out. It refuses a trace without an action token and, unless told otherwise, a log-probability of exactly 0.
 
     Needs reward, behavior_logprobs and action mask, and a group for each trace or values, as its form says. TRL puts
     the policy's own number where one of behavior_logprobs is missing; here that is refused.
@@ -66,6 +66,8 @@ class BPO:
     whose release, arXiv:2610.08963, has 0.1."""
     baseline: Literal["zero", "critic"] = "zero"
     """The V of the exact residual: 0, or the batch's value at the first action token. Convention, untested."""
+    certain: Literal["refuse", "floor"] = "refuse"
+    """What the exact residual does with a log-probability of exactly 0, as `KLPO.certain`. Convention, untested."""
 
     def __post_init__(self) -> None:
         """Refuse what no update can be computed with."""
@@ -79,6 +81,7 @@ class BPO:
         requirements.option_choice(self, "singleton", ("refuse", "zero"))
         requirements.option_number(self, "eta", low=1e-6, high=1e6, hint="10 is KLPO's beta of 0.1")
         requirements.option_choice(self, "baseline", ("zero", "critic"))
+        requirements.option_choice(self, "certain", ("refuse", "floor"))
 
     @property
     def needs_groups(self) -> bool:
@@ -121,7 +124,8 @@ class BPO:
             tokens = values.ActionTokens(batch.action_mask, batch.trace_index)
             above = replace(batch, rewards=batch.rewards - self._first_values(batch, tokens))
             targets = values.value_targets(batch.rewards, batch.action_mask, batch.trace_index, tokens, 1.0)
-        made = KLPO(beta=1.0 / self.eta, route="sequence", centering="binary").update(above)
+        regression = KLPO(beta=1.0 / self.eta, route="sequence", centering="binary", certain=self.certain)
+        made = regression.update(above)
         return replace(
             made,
             method=self.name,

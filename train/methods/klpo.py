@@ -20,6 +20,10 @@ Centering = Literal["exact", "monte_carlo", "topk", "binary"]
 _KINDS = {"exact": ("full", "expected"), "monte_carlo": ("draws",), "topk": ("top_k", "full"), "binary": ()}
 """The records that each centering can be computed from."""
 
+ALMOST_CERTAIN = -(2.0**-24)
+"""Log-probability of the largest float32 below 1, 1 - 2^-24: what float32 rounds to 0 lies above it. Convention,
+untested."""
+
 FALLBACK = 'KLPO(centering="binary"), an approximation that is not centred'
 """What a log without records leaves."""
 
@@ -77,11 +81,17 @@ class KLPO:
     """How many recorded tokens each token must have, M draws or K of a head; None takes what the batch has. KLPO,
     arXiv:2610.08963: 128 in September's release (67b0288), 16 since October (0cde554, 4859bdc)."""
 
+    certain: Literal["refuse", "floor"] = "refuse"
+    """What the binary centering, which divides by 1 - p, does with a log-probability of exactly 0: "refuse" it, as
+    KLPO, arXiv:2610.08963, does; or "floor" it at -2^-24, the last float32 below 1, and count it. Real models are that
+    sure of many tokens: on SmolLM2-135M some trace of each batch has one, seen 2026-12-01."""
+
     def __post_init__(self) -> None:
         """Refuse what no update can be computed with."""
         requirements.option_number(self, "beta", low=1e-12, hint="0.1 and 1e-3 are the published ones")
         requirements.option_choice(self, "route", ("token", "sequence"))
         requirements.option_choice(self, "centering", tuple(_KINDS))
+        requirements.option_choice(self, "certain", ("refuse", "floor"))
         if self.num_records is None:
             return
         requirements.option_number(self, "num_records", low=1, hint="None takes what the batch has")
@@ -164,15 +174,17 @@ class KLPO:
             )
 
     def _uncertain(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logged and current logprobs, refused where one is exactly 0: nothing is left for the other tokens."""
+        """Logged and current logprobs below 0: one of exactly 0 leaves nothing to the other tokens."""
         logprobs, behavior = requirements.scored(batch, self.name)
+        if self.certain == "floor":
+            return behavior.clamp(max=ALMOST_CERTAIN), logprobs.clamp(max=ALMOST_CERTAIN)
         for name, numbers in (("behavior_logprobs", behavior), ("logprobs", logprobs)):
             certain = (batch.action_mask & (numbers >= 0)).nonzero()
             if len(certain):
                 raise BatchError(
                     f"klpo binary: {batch.place(int(certain[0]))}: {name} of exactly 0; expected below 0, since 1 - p "
                     f"divides; compute the log-softmax in float32 or wider before the token is picked, record tokens, "
-                    f"or leave the trace out"
+                    f'or set certain="floor"'
                 )
         return behavior, logprobs
 
@@ -205,6 +217,12 @@ class KLPO:
             told.append(
                 f"{num_floored} of {num_tokens} tokens leave less than {centering.TAIL_FLOOR:g} to the tail, {bounded}"
                 f": record a larger head"
+            )
+        if self.centering == "binary" and self.certain == "floor":
+            highest = torch.maximum(*requirements.scored(batch, self.name))
+            num_certain = int((batch.action_mask & (highest > ALMOST_CERTAIN)).sum())
+            told.append(
+                f"{num_certain} of {num_tokens} tokens had a log-probability above {ALMOST_CERTAIN:.1e}, read as that"
             )
         told.append(
             f"no ratio, clip or gate: all {num_tokens} tokens count, and a trace counts by its number of tokens"
