@@ -121,6 +121,8 @@ def test_the_canary_is_at_the_floor_because_weights_and_logs_belong_together(fin
         (("doctor",), 0, "audit duplicate_keys"),
         (("validate", "--date", tiny_night.NIGHT), 0, "GO: "),
         (("train", "--date", tiny_night.NIGHT), 0, "trained v"),
+        (("train", "--regime", "--date", tiny_night.NIGHT), 0, "action tokens: mean |log ratio| "),
+        (("train", "--regime", "--json", "--date", tiny_night.NIGHT), 0, '"method": "flash_reinforce", "masked_trace'),
         (("rescore", "--date", tiny_night.NIGHT), 0, "canary"),
         (("check", "logs"), 0, "48 traces are fit"),
     ],
