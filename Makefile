@@ -49,7 +49,7 @@ docs: $(VENV)/.ready  ## the pages that are rendered from code
 	$(BIN)/python -m schemas.tables > docs/tables.md
 	$(BIN)/python -m warehouse.page > docs/sql.md
 	$(BIN)/python -m validate.report.schema > docs/report.schema.json
-	$(BIN)/python -m train.methods.page docs/methods.md
+	$(BIN)/python -m train.methods.page
 
 clean:  ## remove what the example night made; the environment stays
 	rm -rf $(EXAMPLE)/lake $(EXAMPLE)/reports
