@@ -243,6 +243,31 @@ def test_a_run_that_dies_between_two_commits_doubles_nothing(place, root, finish
     assert (root / WEIGHTS).read_bytes() == (finished[0] / WEIGHTS).read_bytes()
 
 
+@pytest.mark.parametrize("place", ["save_checkpoint", "export_policy", "keep_critic"])
+def test_a_run_with_a_critic_that_dies_goes_on_to_the_same_policy_and_critic(
+    place, root, tmp_path, tiny_folder, monkeypatch
+):
+    """Bit for bit those of a run that was never stopped; its batches are not learned from twice."""
+    straight = tmp_path / "straight"
+    shutil.copytree(root, straight)
+    expected = _sao(straight, tiny_folder)
+    original = getattr(module, place)
+
+    def die(*arguments, **named):
+        original(*arguments, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, place, die)
+        with pytest.raises(KeyboardInterrupt):
+            _sao(root, tiny_folder)
+    report = _sao(root, tiny_folder)
+    assert report.notes[-1] == expected.notes[-1]
+    kept = Path("critics/sao") / report.policy_version / "critic.safetensors"
+    for file in (WEIGHTS, kept):
+        assert (root / file).read_bytes() == (straight / file).read_bytes()
+
+
 def test_a_version_that_was_not_registered_yet_is_registered(root, tiny_folder, monkeypatch):
     """A kill between the report and the policies leaves a version that the next call registers."""
     with Lake.open(root / "lake") as lake:
