@@ -138,7 +138,7 @@ def train(
         if regime and result.num_admitted:
             show.regime(*steps.regime_of(settings, run), as_json=as_json)
             return
-        if result.decision in {"go", "hold"}:
+        if not regime and result.decision in {"go", "hold"}:
             show.trained(steps.replay(settings, run, progress=bars), as_json=as_json)
             return
     show.gate(result, as_json=as_json)

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from schemas.errors import CheckpointError
+from schemas.errors import CheckpointError, TrainingError
 from train.commit import commit
 from train.methods import values
 
@@ -93,6 +93,11 @@ class Critic:
         for _ in range(self.plan.steps):
             self.optimizer.zero_grad(set_to_none=True)
             loss = values.value_loss(self.values(hidden), targets.float(), every)
+            if not bool(torch.isfinite(loss)):
+                raise TrainingError(
+                    f"critic: loss {float(loss.detach())}; expected a finite number; it was not changed: lower "
+                    "train.critic.learning_rate, or look for rewards that are far out of range"
+                )
             loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
             self.optimizer.step()
             first = float(loss.detach()) if first is None else first
@@ -116,7 +121,8 @@ class Critic:
         try:
             facts = json.loads((folder / _FACTS).read_text())
             tensors = load_file(folder / _WEIGHTS, device=str(self.device))
-        except (OSError, ValueError, SafetensorError) as error:
+            facts["num_updates"], tensors["weight"], tensors["bias"]
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise CheckpointError(
                 f"{folder}: the critic cannot be read ({error}); expected {_WEIGHTS} and {_FACTS}; remove them to "
                 "begin with a new critic, which has to warm up"

@@ -21,7 +21,6 @@ from train.critic import Critic
 from train.methods import values
 from train.methods.catalog import Method, after
 from train.methods.update import Update
-from train.needs import WITH_CRITIC
 from train.packing import Pack, Trace, build_packs
 from train.policy import Policy, Scores, joined
 from train.records import Records
@@ -122,12 +121,13 @@ class Learner:
         if self.critic is not None:
             self.critic.start_at(batch.statistics.mean_reward)
         seen = self._seen(batch, packs) if waits else self._backward(batch, packs)
-        update = self.method.update(seen.batch)
+        made = self.method.update(seen.batch)
+        update = _held(made) if waits else made
         rate = self.optimization.rate(number)
-        moved = update.moves and not waits
+        moved = update.moves
         grad_norm = self._step(rate, number) if moved else 0.0
-        of_critic = self._teach(update, seen)
-        self.method = after(self.method, update)
+        of_critic = self._teach(made, seen)
+        self.method = after(self.method, made)
         num_tokens = sum(pack.num_tokens for pack in packs)
         figures = {
             "loss": seen.loss,
@@ -142,7 +142,7 @@ class Learner:
             **update.stats,
             "is_critic_warming_up": waits,
         }
-        return Learned(update=_held(update) if waits else update, traces=ordered, moved=moved, figures=figures)
+        return Learned(update=update, traces=ordered, moved=moved, figures=figures)
 
     def remember(self, state: Mapping[str, float]) -> None:
         """Give a method with a memory back what it had carried on; the others have none."""
@@ -179,7 +179,8 @@ class Learner:
     def _score(self, pack: Pack) -> Scores:
         """What the policy makes of a pack, with expectations under whoever wrote it where the method reads them."""
         asked = None if self.behavior is None else self.behavior.hidden_states(pack)
-        return self.policy.score(pack, with_entropies=True, behavior_hidden=asked)
+        keeps = self.critic is not None
+        return self.policy.score(pack, with_entropies=True, with_hidden=keeps, behavior_hidden=asked)
 
     def _joined(self, batch: Batch, scored: Sequence[Scores], loss: float) -> _Seen:
         whole = joined(scored)
@@ -195,14 +196,14 @@ class Learner:
             scored = replace(batch, records=records).with_logprobs(scores.logprobs, expected[:, None])
         else:
             scored = batch.with_logprobs(scores.logprobs)
-        if self.critic is None:
+        if self.critic is None or scores.hidden is None:
             return scored
         with torch.no_grad():
             return scored.with_values(self.critic.values(scores.hidden))
 
     def _teach(self, update: Update, seen: _Seen) -> dict[str, float]:
         """Let the critic learn what the method says it should have known; its figures."""
-        if self.critic is None:
+        if self.critic is None or seen.hidden is None:
             return {}
         if update.value_targets is None:
             raise AssertionError(f"{update.method} has a critic and no targets for it")
@@ -233,11 +234,11 @@ class Learner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """A batch under the policy: `batch` with its logprobs and values, entropies [A], hidden states [A, H], the loss."""
+    """A batch under the policy: with its logprobs and values, entropies [A], the loss, a critic's states [A, H]."""
 
     batch: Batch
     entropies: Tensor
-    hidden: Tensor
+    hidden: Tensor | None
     loss: float
 
 
@@ -264,6 +265,7 @@ def _held(update: Update) -> Update:
         coefficients=torch.zeros_like(update.coefficients),
         auxiliary_coefficients=None,
         in_trust=torch.zeros_like(update.in_trust),
+        stats={**update.stats, "in_trust_share": 0.0},
         notes=[*update.notes, "the critic warms up on this batch: the policy was not moved"],
     )
 
@@ -310,14 +312,15 @@ def _trace_of_one_token(name: str) -> Trace:
 def try_method(method: Method) -> None:
     """Refuse a method whose options ask for what no batch of the trainer has: it is given a batch of two tokens."""
     traces = [_trace_of_one_token(name) for name in ("first", "second")]
-    batch = _batch(traces, {"first": Facts(0.0, "ask"), "second": Facts(1.0, "ask")})
+    low, high = method.value_range or (0.0, 1.0)
+    batch = _batch(traces, {"first": Facts(low, "ask"), "second": Facts(high, "ask")})
     ones = torch.full((len(traces),), TRIED_LOGPROB)
     scored = batch.with_logprobs(ones)
     if method.needs_behavior_policy:
         entropy = torch.full((len(traces), 1), TRIED_LOGPROB)
         records = Records(kind="expected", behavior_logprobs=entropy)
         scored = replace(batch, records=records).with_logprobs(ones, entropy)
-    if method.name in WITH_CRITIC:
+    if method.needs_critic:
         scored = scored.with_values(torch.full_like(ones, batch.statistics.mean_reward))
     try:
         method.update(scored)

@@ -20,9 +20,6 @@ UNMET = MappingProxyType(
 )
 """What each method needs and a batch of the trainer does not have; None where nothing is missing."""
 
-WITH_CRITIC = frozenset({"bpco", "sao"})
-"""Methods that the trainer keeps a critic for."""
-
 
 def require_runnable(method: str) -> None:
     """Refuse a method that there is not, or that needs what the trainer's batches do not have."""

@@ -29,8 +29,8 @@ class Scores:
 
     tokens: TokenScores
     """Its log-probabilities, and what else was asked for."""
-    hidden: Tensor
-    """[A, H] the state that predicts each token, a constant: what a critic on the trunk reads."""
+    hidden: Tensor | None = None
+    """[A, H] the state that predicts each token, a constant: what a critic on the trunk reads; None unless asked."""
 
     @property
     def logprobs(self) -> Tensor:
@@ -55,7 +55,8 @@ def joined(parts: Sequence[Scores]) -> Scores:
         return None if found[0] is None else torch.cat([values.detach() for values in found])
 
     scores = TokenScores(**{each.name: column(each.name) for each in fields(TokenScores)})
-    return Scores(scores, torch.cat([part.hidden for part in parts]))
+    hidden = [part.hidden for part in parts if part.hidden is not None]
+    return Scores(scores, torch.cat(hidden) if hidden else None)
 
 
 class Policy:
@@ -159,7 +160,14 @@ class Policy:
         hidden: Tensor = trunk.last_hidden_state[0]
         return hidden
 
-    def score(self, pack: Pack, *, with_entropies: bool = False, behavior_hidden: Tensor | None = None) -> Scores:
+    def score(
+        self,
+        pack: Pack,
+        *,
+        with_entropies: bool = False,
+        with_hidden: bool = False,
+        behavior_hidden: Tensor | None = None,
+    ) -> Scores:
         """What the policy makes of the action tokens of `pack`; with gradients, unless the caller turned them off.
 
         `behavior_hidden` [A, H] are the states of whoever wrote them, for expectations under it.
@@ -175,4 +183,4 @@ class Policy:
             with_entropies=with_entropies,
             behavior_hidden=behavior_hidden,
         )
-        return Scores(scores, hidden.detach())
+        return Scores(scores, hidden.detach() if with_hidden else None)

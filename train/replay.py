@@ -40,7 +40,7 @@ class CriticSettings(Settings):
     learning_rate: float = Field(default=1e-4, gt=0)
     """AdamW's rate on the head. whileai's recipes: 1e-4; SAO's 5e-6, arXiv:2607.07508, is for a whole value model."""
     steps: int = Field(default=2, ge=1)
-    """Steps of the critic for each update. SAO, arXiv:2607.07508, Sec. 4.1: 2."""
+    """Steps of the critic for each update. Hou et al. 2026, arXiv:2607.07508, Sec. 4.1: 2."""
     warmup_updates: int = Field(default=10, ge=0)
     """Batches from which a new critic learns alone before the policy moves; their traces are spent on it. SAO,
     arXiv:2607.07508: a 10-step warm-up, read as critic-only steps, as whileai's recipes do."""

@@ -22,7 +22,6 @@ from train.export import export_policy
 from train.learner import Facts, Learned, Learner, Optimization
 from train.methods.catalog import Method, by_name
 from train.metrics import MetricsFile
-from train.needs import WITH_CRITIC
 from train.packing import Trace
 from train.plan import Admitted, Plan, make_plan
 from train.policy import Policy
@@ -164,13 +163,13 @@ class Run:
 
     def _critic(self, loaded: Policy, method: Method) -> Critic | None:
         """The critic that the parent's last training left, or a new one; None for a method without."""
-        if method.name not in WITH_CRITIC:
+        if not method.needs_critic:
             return None
         told = self.settings.critic
         critic = Critic(
             hidden_size=loaded.hidden_size,
             plan=CriticPlan(learning_rate=told.learning_rate, steps=told.steps, warmup_updates=told.warmup_updates),
-            value_range=getattr(method, "reward_range", None),
+            value_range=method.value_range,
             device=loaded.device,
         )
         kept = self._critic_of(self.parent.policy_version)

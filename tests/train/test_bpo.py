@@ -216,10 +216,10 @@ def test_a_toy_policy_climbs_from_chance(method, lag):
     assert accuracy[-1] > 0.9
 
 
-def test_the_trainer_runs_both_forms_and_says_what_the_baseline_lacks():
-    """Groups are asks, for the practical form alone; it keeps no critic for BPO."""
+def test_the_trainer_runs_both_forms():
+    """Groups are asks, for the practical form alone; a critic is kept where the residual is taken above its values."""
     check_method(TrainSettings(method="bpo", options={"form": "exact_residual"}))
     check_method(TrainSettings(method="bpo"))
+    assert BPO(form="exact_residual", baseline="critic").needs_critic
     assert (BPO().needs_groups, BPO(form="exact_residual").needs_groups) == (True, False)
-    with pytest.raises(SettingsError, match="no values"):
-        check_method(TrainSettings(method="bpo", options={"form": "exact_residual", "baseline": "critic"}))
+    check_method(TrainSettings(method="bpo", options={"form": "exact_residual", "baseline": "critic"}))

@@ -124,7 +124,7 @@ def learner_of(folder, adapter, method, *, warmup=0, token_budget=10_000):
     """A learner with a critic, on the adapter."""
     policy = Policy.load(folder)
     policy.use(adapter)
-    critic = critic_of(policy.hidden_size, value_range=getattr(method, "reward_range", None), warmup=warmup)
+    critic = critic_of(policy.hidden_size, value_range=method.value_range, warmup=warmup)
     return Learner(policy, method, OPTIMIZATION, token_budget, critic)
 
 
@@ -137,7 +137,7 @@ def test_a_value_is_read_before_its_token(tiny_folder, adapter, traces):
     changed[last] = (changed[last] + 7) % 60
     with torch.no_grad():
         first, second = (
-            learner.policy.score(build_packs([(each,)], token_budget=10_000)[0]).hidden
+            learner.policy.score(build_packs([(each,)], token_budget=10_000)[0], with_hidden=True).hidden
             for each in (sequence, replace(sequence, token_ids=changed))
         )
     assert torch.equal(first, second)

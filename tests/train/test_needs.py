@@ -50,6 +50,8 @@ def test_a_method_whose_needs_are_not_met_is_refused_when_the_settings_are_loade
         ("grpo", {}),
         ("sao", {"band": [0.2, 4.0]}),
         ("bpco", {"reward_range": [-1.0, 1.0]}),
+        ("bpco", {"reward_range": [1.0, 5.0]}),
+        ("bpo", {"form": "exact_residual", "baseline": "critic"}),
         *(("reinforce", {"correction": name}) for name in ("tis", "ppo", "seq_mis", "m2po", "opsm")),
     ],
 )

@@ -97,6 +97,8 @@ class Reinforce:
 
     name: ClassVar[str] = "reinforce"
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
     needs_behavior_policy: ClassVar[bool] = False
 
     baseline: float | Literal["batch"] = "batch"
@@ -144,6 +146,8 @@ class GRPO:
 
     name: ClassVar[str] = "grpo"
     needs_groups: ClassVar[bool] = True
+    needs_critic: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
     needs_behavior_policy: ClassVar[bool] = False
 
     scaled: bool = True
@@ -225,6 +229,8 @@ class RAE:
     name: ClassVar[str] = "rae"
     splits: ClassVar[bool] = False
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
     needs_behavior_policy: ClassVar[bool] = False
 
     decay: float = 0.95

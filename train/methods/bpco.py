@@ -40,6 +40,7 @@ class BPCO:
     name: ClassVar[str] = "bpco"
     splits: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = True
     needs_behavior_policy: ClassVar[bool] = False
 
     clip: float = 0.2
@@ -67,6 +68,11 @@ class BPCO:
         requirements.option_range(self, "reward_range", low=-torch.inf, hint="state the range that your scorer has")
         requirements.option_choice(self, "mask_rule", ("probability", "ratio"))
         requirements.option_flag(self, "lambda_floor")
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where its critic is bounded to."""
+        return self.reward_range
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: only B is of the whole."""

@@ -51,6 +51,7 @@ class BPO:
     name: ClassVar[str] = "bpo"
     splits: ClassVar[bool] = True
     needs_behavior_policy: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
 
     form: Literal["practical", "exact_residual"] = "practical"
     """The algorithm that was published, or the regression it is the linearisation of. BPO, arXiv:2609.15987; TRL's
@@ -82,6 +83,11 @@ class BPO:
         requirements.option_number(self, "eta", low=1e-6, high=1e6, hint="10 is KLPO's beta of 0.1")
         requirements.option_choice(self, "baseline", ("zero", "critic"))
         requirements.option_choice(self, "certain", ("refuse", "floor"))
+
+    @property
+    def needs_critic(self) -> bool:
+        """Whether its V is a critic's."""
+        return self.form == "exact_residual" and self.baseline == "critic"
 
     @property
     def needs_groups(self) -> bool:

@@ -32,6 +32,14 @@ class Method(Protocol):
         """Whether the traces of one ask have to be in one batch, at least two of each."""
 
     @property
+    def needs_critic(self) -> bool:
+        """Whether it reads the values of a critic, and has targets for it."""
+
+    @property
+    def value_range(self) -> tuple[float, float] | None:
+        """Where such a critic is bounded to; None leaves it unbounded."""
+
+    @property
     def needs_behavior_policy(self) -> bool:
         """Whether it reads expectations under the policy that wrote a trace, for which its weights have to be there."""
 

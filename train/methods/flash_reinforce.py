@@ -42,6 +42,8 @@ class FlashReinforce:
     name: ClassVar[str] = "flash_reinforce"
     splits: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
     needs_behavior_policy: ClassVar[bool] = False
 
     trust: float = 0.003

@@ -39,7 +39,8 @@ class KLPO:
 
     There is no importance ratio, clip, gate, critic or baseline: p = q gives h = R, R = 0 pulls p back to q, and a
     constant reward moves nothing in expectation, since z has mean 0 under q. In expectation a step lowers
-    Var_q(h) / (2 beta). A coefficient is at most (abs(R) + beta abs(ell)) / B times a share, however old the trace.
+    Var_q(h) / (2 beta). A coefficient of "exact" and "monte_carlo" is at most (abs(R) + beta abs(ell)) / B, however old
+    the trace; one of "binary" is (1 - q)/(1 - p) times that, and one of "topk" may be as large at a floored tail.
 
     Tokens are summed and divided by B: a trace of 2,000 tokens weighs as much as 2,000 traces of one, and a learning
     rate that was found with another method does not carry over. A trace with several sequences has one D over all.
@@ -66,6 +67,8 @@ class KLPO:
     name: ClassVar[str] = "klpo"
     splits: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = False
+    value_range: ClassVar[None] = None
 
     beta: float = 0.1
     """Weight of the log-ratio against the reward, in reward a nat; state it. KLPO, arXiv:2610.08963: 0.1 in the release
@@ -83,8 +86,9 @@ class KLPO:
 
     certain: Literal["refuse", "floor"] = "refuse"
     """What the binary centering, which divides by 1 - p, does with a log-probability of exactly 0: "refuse" it, as
-    KLPO, arXiv:2610.08963, does; or "floor" it at -2^-24, the last float32 below 1, and count it. Real models are that
-    sure of many tokens: on SmolLM2-135M some trace of each batch has one, seen 2026-12-01."""
+    KLPO, arXiv:2610.08963, does; or "floor" it at -2^-24, the last float32 below 1, and count it: a token that became
+    certain then has a coefficient of up to 2^24 times its residual, which its gradient, 1 - p, takes back. Real models
+    are that sure: SmolLM2-135M is, of a token of the recorded example, measured 2026-12-01."""
 
     def __post_init__(self) -> None:
         """Refuse what no update can be computed with."""

@@ -36,6 +36,8 @@ class SAO:
     name: ClassVar[str] = "sao"
     splits: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = False
+    needs_critic: ClassVar[bool] = True
+    value_range: ClassVar[None] = None
     needs_behavior_policy: ClassVar[bool] = False
 
     band: tuple[float, float] = (0.7, 6.0)

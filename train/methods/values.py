@@ -15,7 +15,8 @@ from torch import Tensor
 
 def bounded_values(raw: Tensor, low: float, high: float) -> Tensor:
     """V = low + (high - low) (1/2 + atan(z) / pi): a critic's raw output z within the reward range. BPCO, Eq. 9."""
-    return low + (high - low) * (0.5 + torch.atan(raw) / math.pi)
+    # Rounding may leave the range by a last digit, beyond which a value is refused.
+    return (low + (high - low) * (0.5 + torch.atan(raw) / math.pi)).clamp(low, high)
 
 
 def raw_values(values: Tensor, low: float, high: float) -> Tensor:
