@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from train.batch import Batch
-
-_PER_TOKEN = ("logprobs", "behavior_logprobs", "prox_logprobs", "values", "entropies")
+from train.rows import PER_TOKEN
 
 
 def rows_of_batch(batch: Batch) -> list[dict[str, Any]]:
@@ -44,7 +43,7 @@ def _of_tokens(batch: Batch, tokens: slice) -> dict[str, Any]:
     def listed(numbers: Tensor) -> list[Any]:
         return [value if acted else None for value, acted in zip(numbers[tokens].tolist(), mask, strict=True)]
 
-    stated = {name: getattr(batch, name) for name in _PER_TOKEN}
+    stated = {name: getattr(batch, name) for name in PER_TOKEN}
     row: dict[str, Any] = {"action_mask": mask}
     row |= {name: listed(numbers) for name, numbers in stated.items() if numbers is not None}
     if batch.policy_lags is not None:

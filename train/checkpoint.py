@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from schemas.errors import CheckpointError
 from train import adapters
 from train.commit import commit
 from train.learner import Learner
+from train.optimizer_state import optimizer_tensors, restore_optimizer
 
 COMPLETE = "COMPLETE"
 """Marker of a checkpoint that was written whole."""
@@ -62,7 +62,8 @@ def save_checkpoint(
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     adapters.save_adapter(learner.policy.wrapped, temporary, base=learner.policy.base)
-    save_file(_optimizer_tensors(learner), temporary / _OPTIMIZER)
+    kept = {_RANDOM: torch.get_rng_state(), **optimizer_tensors(learner.optimizer, learner.parameters)}
+    save_file(kept, temporary / _OPTIMIZER)
     if learner.critic is not None:
         learner.critic.save(temporary)
     state = {"method_state": dict(getattr(learner.method, "state", {})), "history": list(history)}
@@ -95,30 +96,16 @@ def restore(learner: Learner, checkpoint: Checkpoint) -> None:
             "checkpoint before it"
         ) from error
     torch.set_rng_state(tensors.pop(_RANDOM))
-    by_parameter: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, name in enumerate(learner.parameters)}
-    for key, tensor in tensors.items():
-        name, _, kind = key.rpartition("/")
-        if name not in numbers:
-            raise CheckpointError(
-                f"{path}: state of {name!r}, which is no weight of this adapter; expected the adapter that the run "
-                "began with; remove the run's folder to train it again"
-            )
-        by_parameter.setdefault(numbers[name], {})[kind] = tensor
-    whole = learner.optimizer.state_dict()
-    learner.optimizer.load_state_dict({**whole, "state": by_parameter})
+    try:
+        restore_optimizer(learner.optimizer, learner.parameters, tensors)
+    except KeyError as error:
+        raise CheckpointError(
+            f"{path}: state of {error.args[0]!r}, which is no weight of this adapter; expected the adapter that the "
+            "run began with; remove the run's folder to train it again"
+        ) from error
     if learner.critic is not None:
         learner.critic.load(checkpoint.folder)
     learner.remember(_read_state(checkpoint.folder)["method_state"])
-
-
-def _optimizer_tensors(learner: Learner) -> dict[str, Tensor]:
-    """The optimizer's state by parameter and kind, and the state of the random numbers."""
-    tensors = {_RANDOM: torch.get_rng_state()}
-    for name, parameter in learner.parameters.items():
-        for kind, value in learner.optimizer.state.get(parameter, {}).items():
-            tensors[f"{name}/{kind}"] = value.detach().clone().contiguous()
-    return tensors
 
 
 def _read_state(folder: Path) -> Mapping[str, Any]:

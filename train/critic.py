@@ -20,25 +20,15 @@ from torch import Tensor
 from schemas.errors import CheckpointError, TrainingError
 from train.commit import commit
 from train.methods import values
+from train.optimizer_state import optimizer_tensors, restore_optimizer
+from train.replay import CriticSettings
 
 _WEIGHTS = "critic.safetensors"
 _FACTS = "critic.json"
-_OPTIMIZER = "optimizer/"
 
 EDGE = 0.02
 """A bounded critic starts no nearer to an end of its range than this share of it: its slope falls with the square of
 the distance, so that it would hardly learn from there. Convention, untested."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CriticPlan:
-    """How a critic learns."""
-
-    learning_rate: float
-    steps: int
-    """Steps of the critic for each update of the policy, all on the batch of that update."""
-    warmup_updates: int
-    """Batches from which a new critic learns alone, before the policy moves."""
 
 
 @dataclass(slots=True)
@@ -49,7 +39,7 @@ class Critic:
     """
 
     hidden_size: int
-    plan: CriticPlan
+    settings: CriticSettings
     value_range: tuple[float, float] | None
     """Where values are bounded to; None leaves them unbounded."""
     device: torch.device
@@ -63,12 +53,14 @@ class Critic:
         """Zero weights and an optimizer on them."""
         self.weight = torch.nn.Parameter(torch.zeros(self.hidden_size, device=self.device))
         self.bias = torch.nn.Parameter(torch.zeros((), device=self.device))
-        self.optimizer = torch.optim.AdamW([self.weight, self.bias], lr=self.plan.learning_rate, weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(
+            list(self._parameters.values()), lr=self.settings.learning_rate, weight_decay=0.0
+        )
 
     @property
     def is_warming_up(self) -> bool:
         """Whether the policy waits for it."""
-        return self.num_updates < self.plan.warmup_updates
+        return self.num_updates < self.settings.warmup_updates
 
     def values(self, hidden: Tensor) -> Tensor:
         """[A] values from the [A, H] states before each token; carries a graph to the head and to nothing else."""
@@ -90,7 +82,7 @@ class Critic:
         """The steps of one batch towards `targets` [A]; returns the squared error before them, halved."""
         every = torch.ones_like(targets, dtype=torch.bool)
         first = None
-        for _ in range(self.plan.steps):
+        for _ in range(self.settings.steps):
             self.optimizer.zero_grad(set_to_none=True)
             loss = values.value_loss(self.values(hidden), targets.float(), every)
             if not bool(torch.isfinite(loss)):
@@ -103,15 +95,13 @@ class Critic:
             first = float(loss.detach()) if first is None else first
         self.num_updates += 1
         if first is None:
-            raise AssertionError("a plan has at least one step")
+            raise AssertionError("settings have at least one step")
         return first
 
     def save(self, folder: Path) -> None:
         """Write head, optimizer and facts into a folder that is there."""
-        tensors = {name: getattr(self, name).detach().cpu().clone() for name in ("weight", "bias")}
-        for number, state in self.optimizer.state_dict()["state"].items():
-            for kind, value in state.items():
-                tensors[f"{_OPTIMIZER}{number}/{kind}"] = value.detach().cpu().clone().contiguous()
+        tensors = {name: parameter.detach().cpu().clone() for name, parameter in self._parameters.items()}
+        tensors |= optimizer_tensors(self.optimizer, self._parameters)
         save_file(tensors, folder / _WEIGHTS)
         facts = {"num_updates": self.num_updates, "value_range": self.value_range, "hidden_size": self.hidden_size}
         (folder / _FACTS).write_text(json.dumps(facts) + "\n")
@@ -121,7 +111,8 @@ class Critic:
         try:
             facts = json.loads((folder / _FACTS).read_text())
             tensors = load_file(folder / _WEIGHTS, device=str(self.device))
-            facts["num_updates"], tensors["weight"], tensors["bias"]
+            num_updates = int(facts["num_updates"])
+            kept = {name: tensors.pop(name) for name in self._parameters}
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise CheckpointError(
                 f"{folder}: the critic cannot be read ({error}); expected {_WEIGHTS} and {_FACTS}; remove them to "
@@ -129,15 +120,20 @@ class Critic:
             ) from error
         self._require_same(folder, facts)
         with torch.no_grad():
-            self.weight.copy_(tensors["weight"])
-            self.bias.copy_(tensors["bias"])
-        state: dict[int, dict[str, Tensor]] = {}
-        for key in tensors:
-            if key.startswith(_OPTIMIZER):
-                number, kind = key.removeprefix(_OPTIMIZER).split("/")
-                state.setdefault(int(number), {})[kind] = tensors[key]
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
-        self.num_updates = int(facts["num_updates"])
+            for name, parameter in self._parameters.items():
+                parameter.copy_(kept[name])
+        try:
+            restore_optimizer(self.optimizer, self._parameters, tensors)
+        except KeyError as error:
+            raise CheckpointError(
+                f"{folder}: state of {error.args[0]!r}, which is no weight of a critic; expected {', '.join(kept)}; "
+                "remove the folder to begin with a new critic"
+            ) from error
+        self.num_updates = num_updates
+
+    @property
+    def _parameters(self) -> dict[str, torch.nn.Parameter]:
+        return {"weight": self.weight, "bias": self.bias}
 
     def _require_same(self, folder: Path, facts: Mapping[str, object]) -> None:
         stated = (facts.get("hidden_size"), facts.get("value_range"))

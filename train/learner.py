@@ -162,9 +162,13 @@ class Learner:
         for pack in packs:
             members = range(first, first + len(_traces_of([pack])))
             scores = self._score(pack)
-            part = self.method.update(self._told(batch.select(members), scores)) if whole is None else None
-            pack_loss = _loss(part, scores) if part else _loss(whole, scores, batch.token_index(members))
-            if pack_loss is not None:
+            update = (
+                self.method.update(self._told(batch.select(members), scores))
+                if whole is None
+                else whole.select(members)
+            )
+            if update.moves:
+                pack_loss = update.loss(scores.logprobs, scores.recorded_logprobs)
                 pack_loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
                 loss += float(pack_loss.detach())
             scored.append(scores.detached())
@@ -190,12 +194,10 @@ class Learner:
 
     def _told(self, batch: Batch, scores: Scores) -> Batch:
         """The batch, or a part of it, with what the policy, its behavior policies and the critic say of its tokens."""
-        expected, own = scores.tokens.expected_logprobs, scores.tokens.expected_behavior_logprobs
-        if expected is not None and own is not None:
-            records = Records(kind="expected", behavior_logprobs=own[:, None])
-            scored = replace(batch, records=records).with_logprobs(scores.logprobs, expected[:, None])
-        else:
-            scored = batch.with_logprobs(scores.logprobs)
+        own = scores.tokens.expected_behavior_logprobs
+        if own is not None:
+            batch = replace(batch, records=Records(kind="expected", behavior_logprobs=own[:, None]))
+        scored = batch.with_logprobs(scores.logprobs, scores.recorded_logprobs)
         if self.critic is None or scores.hidden is None:
             return scored
         with torch.no_grad():
@@ -205,11 +207,10 @@ class Learner:
         """Let the critic learn what the method says it should have known; its figures."""
         if self.critic is None or seen.hidden is None:
             return {}
-        if update.value_targets is None:
-            raise AssertionError(f"{update.method} has a critic and no targets for it")
-        targets = update.value_targets
-        every = torch.ones_like(targets, dtype=torch.bool)
-        explained = values.explained_variance(targets, self.critic.values(seen.hidden).detach(), every)
+        targets, before = update.value_targets, seen.batch.values
+        if targets is None or before is None:
+            raise AssertionError(f"{update.method} has a critic, and no values or no targets for it")
+        explained = values.explained_variance(targets, before, seen.batch.action_mask)
         loss = self.critic.learn(seen.hidden, targets)
         return {
             "critic_loss": loss,
@@ -240,22 +241,6 @@ class _Seen:
     entropies: Tensor
     hidden: Tensor | None
     loss: float
-
-
-def _loss(update: Update | None, scores: Scores, tokens: Tensor | None = None) -> Tensor | None:
-    """The loss of a pack whose tokens are those of the update, or some of them; None when none of them moves."""
-    if update is None:
-        raise AssertionError("a method that cannot be split has seen the whole batch")
-    coefficients, auxiliary = update.coefficients, update.auxiliary_coefficients
-    expected = scores.tokens.expected_logprobs
-    if tokens is not None:
-        coefficients = coefficients[tokens]
-        auxiliary = None if auxiliary is None else auxiliary[tokens]
-    loss = -(coefficients * scores.logprobs).sum() if bool((coefficients != 0).any()) else None
-    if auxiliary is None or expected is None or not bool((auxiliary != 0).any()):
-        return loss
-    of_expected = -(auxiliary[:, 0] * expected).sum()
-    return of_expected if loss is None else loss + of_expected
 
 
 def _held(update: Update) -> Update:

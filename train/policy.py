@@ -42,6 +42,12 @@ class Scores:
         """[A] entropy of each token's distribution in nats, a constant; None unless asked for."""
         return self.tokens.entropies
 
+    @property
+    def recorded_logprobs(self) -> Tensor | None:
+        """[A, 1] sum q log p of each token, as a batch with "expected" records has it; None unless asked for."""
+        expected = self.tokens.expected_logprobs
+        return None if expected is None else expected[:, None]
+
     def detached(self) -> Scores:
         """The same numbers without their graph."""
         return joined([self])

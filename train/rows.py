@@ -15,7 +15,8 @@ from schemas.errors import BatchError
 from train.batch import Batch
 from train.records import Records
 
-_PER_TOKEN = ("logprobs", "behavior_logprobs", "prox_logprobs", "values", "entropies")
+PER_TOKEN = ("logprobs", "behavior_logprobs", "prox_logprobs", "values", "entropies")
+"""The fields of a row with one number a token."""
 
 
 def batch_from_rows(rows: Sequence[Mapping[str, Any]], *, dtype: torch.dtype = torch.float32) -> Batch:
@@ -43,7 +44,7 @@ def batch_from_rows(rows: Sequence[Mapping[str, Any]], *, dtype: torch.dtype = t
     failures, keys = _per_trace(rows, names, "failure"), _per_trace(rows, names, "key")
     groups = _per_trace(rows, names, "group")
     codes = {group: code for code, group in enumerate(dict.fromkeys(groups or ()))}
-    numbers: dict[str, Any] = {name: _packed(rows, names, name, dtype) for name in _PER_TOKEN}
+    numbers: dict[str, Any] = {name: _packed(rows, names, name, dtype) for name in PER_TOKEN}
     return Batch(
         trace_ids=trace_ids,
         rewards=torch.tensor(_rewards(rows, names), dtype=torch.float64),
@@ -66,7 +67,7 @@ def _trace_id(row: Mapping[str, Any], position: int) -> str:
 
 def _length(row: Mapping[str, Any], name: str) -> int:
     """Tokens of the row, the same by each of its per-token fields."""
-    lengths = {key: len(row[key]) for key in (*_PER_TOKEN, "action_mask") if row.get(key) is not None}
+    lengths = {key: len(row[key]) for key in (*PER_TOKEN, "action_mask") if row.get(key) is not None}
     if not lengths or 0 in lengths.values():
         raise BatchError(f"trace {name}: no token; expected behavior_logprobs with one number a token; leave it out")
     if len(set(lengths.values())) > 1:

@@ -17,7 +17,7 @@ from schemas.replay import REPLAYS
 from train.agreement import largest_reload_difference, open_policy
 from train.behavior import BehaviorPolicies
 from train.checkpoint import Checkpoint, latest_checkpoint, restore, save_checkpoint
-from train.critic import Critic, CriticPlan, keep_critic
+from train.critic import Critic, keep_critic
 from train.export import export_policy
 from train.learner import Facts, Learned, Learner, Optimization
 from train.methods.catalog import Method, by_name
@@ -165,10 +165,9 @@ class Run:
         """The critic that the parent's last training left, or a new one; None for a method without."""
         if not method.needs_critic:
             return None
-        told = self.settings.critic
         critic = Critic(
             hidden_size=loaded.hidden_size,
-            plan=CriticPlan(learning_rate=told.learning_rate, steps=told.steps, warmup_updates=told.warmup_updates),
+            settings=self.settings.critic,
             value_range=method.value_range,
             device=loaded.device,
         )
@@ -188,7 +187,7 @@ class Run:
         )
 
     def _critic_of(self, version: str) -> Path:
-        """Where the critic that belongs to a policy version is kept, beside the runs."""
+        """Where the critic that belongs to a policy version is kept, in the folder that holds the runs."""
         return self.folder.parent / "critics" / self.settings.method / version
 
     def _replay(self, learner: Learner, checkpoint: Checkpoint | None) -> Checkpoint:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from tests.train.logged import forked_traces, plain_model, save_random_adapter, served_by
 from warehouse.lake import Lake
 
 KINDS = ("llama", "qwen2")
@@ -62,3 +63,15 @@ def lake(tmp_path, empty_root):
     shutil.copytree(empty_root, tmp_path / "lake")
     with Lake.open(tmp_path / "lake") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_folder, tmp_path_factory):
+    """The adapter that is trained on."""
+    return save_random_adapter(tmp_path_factory.mktemp("adapters") / "a", tiny_folder, seed=1)
+
+
+@pytest.fixture(scope="module")
+def traces(tiny_folder):
+    """Six forked traces that the base wrote."""
+    return served_by(plain_model(tiny_folder), forked_traces(), version="v0")

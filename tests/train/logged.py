@@ -8,7 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from train.learner import Facts
+from train.learner import Facts, Optimization
 from train.registry import ModelSettings, PolicySettings
 from train.sequences import LoggedSequence
 
@@ -136,6 +136,18 @@ def _row(sequence, num_sequences, ended_at):
     }
 
 
+OPTIMIZATION = Optimization(
+    learning_rate=1e-3,
+    schedule="constant",
+    warmup_updates=0,
+    num_updates=10,
+    betas=(0.9, 0.999),
+    weight_decay=0.0,
+    max_grad_norm=1e9,
+)
+"""A plain step on every batch: no schedule, no decay, no clip."""
+
+
 def facts(rewards):
     """What a learner is told of traces with these rewards."""
     return {trace_id: Facts(reward) for trace_id, reward in rewards.items()}
@@ -185,3 +197,23 @@ def admit(lake, rewards, *, run_id="r", revision=0):
     ]
     with lake.transaction() as transaction:
         transaction.append("verdicts", rows)
+
+
+def score(lake, trace, policy, *, behavior="v1", drift=0.0, index=0, num_tokens=1, logprobs=(None, None, -1.0)):
+    """A row of `rescored` for one sequence, in a transaction of its own."""
+    row = {
+        "trace_id": trace,
+        "trace_revision": 0,
+        "sequence_index": index,
+        "policy_version": policy,
+        "behavior_version": behavior,
+        "logprobs": list(logprobs),
+        "num_action_tokens": num_tokens,
+        "mean_bernoulli_kl": drift,
+        "mean_abs_log_ratio": drift,
+        **dict.fromkeys(("k1", "k2", "k3", "m2", "max_ratio", "sequence_log_ratio"), 1.0),
+        "run_id": "r",
+        "scored_at": NOW,
+    }
+    with lake.transaction() as transaction:
+        transaction.append("rescored", [row])

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from schemas.errors import CheckpointError
-from tests.train.logged import facts, forked_traces, plain_model, save_random_adapter, served_by
-from tests.train.test_learner import OPTIMIZATION
+from tests.train.logged import OPTIMIZATION, facts
 from train.checkpoint import restore, save_checkpoint
-from train.critic import Critic, CriticPlan, keep_critic
+from train.critic import Critic, keep_critic
 from train.learner import Learner
 from train.methods import BPCO, SAO
 from train.packing import build_packs
 from train.policy import Policy
+from train.replay import CriticSettings
 
 
 def critic_of(size=3, *, value_range=None, rate=0.05, steps=2, warmup=0):
     """A new critic."""
-    plan = CriticPlan(learning_rate=rate, steps=steps, warmup_updates=warmup)
-    return Critic(hidden_size=size, plan=plan, value_range=value_range, device=torch.device("cpu"))
+    settings = CriticSettings(learning_rate=rate, steps=steps, warmup_updates=warmup)
+    return Critic(hidden_size=size, settings=settings, value_range=value_range, device=torch.device("cpu"))
 
 
 def test_a_new_critic_says_the_reward_that_it_is_started_at():
@@ -98,18 +98,6 @@ def test_a_damaged_critic_is_refused_with_what_to_do(tmp_path):
     file.write_bytes(file.read_bytes()[:20])
     with pytest.raises(CheckpointError, match=r"the critic cannot be read .* remove them to begin with a new critic"):
         critic_of().load(tmp_path / "v1")
-
-
-@pytest.fixture(scope="module")
-def adapter(tiny_folder, tmp_path_factory):
-    """The adapter that is trained on."""
-    return save_random_adapter(tmp_path_factory.mktemp("adapters") / "a", tiny_folder, seed=1)
-
-
-@pytest.fixture(scope="module")
-def traces(tiny_folder):
-    """Six forked traces that the base wrote."""
-    return served_by(plain_model(tiny_folder), forked_traces(), version="v0")
 
 
 REWARDS = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)

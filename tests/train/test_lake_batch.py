@@ -3,27 +3,11 @@
 import pytest
 
 from schemas.errors import UsageError
-from tests.train.logged import NOW, admit, land, logged
+from tests.train.logged import admit, land, logged, score
 from train.lake_batch import batch_from_lake
 
-
-def score(lake, trace, policy="v2", *, index=0, logprobs=(None, None, -0.25)):
-    """A row of `rescored` for a sequence of one action token."""
-    figures = ("mean_bernoulli_kl", "mean_abs_log_ratio", "k1", "k2", "k3", "m2", "max_ratio", "sequence_log_ratio")
-    row = {
-        "trace_id": trace,
-        "trace_revision": 0,
-        "sequence_index": index,
-        "policy_version": policy,
-        "behavior_version": "v1",
-        "logprobs": list(logprobs),
-        "num_action_tokens": 1,
-        **dict.fromkeys(figures, 1.0),
-        "run_id": "r",
-        "scored_at": NOW,
-    }
-    with lake.transaction() as transaction:
-        transaction.append("rescored", [row])
+SCORED = (None, None, -0.25)
+"""What v2 says of a sequence of one action token."""
 
 
 def read(lake, policy="v2"):
@@ -42,7 +26,7 @@ def three(lake):
 def test_a_batch_holds_the_admitted_traces_with_their_rewards(three):
     """Not c, which no verdict admits; log-probabilities are those of the policy asked for."""
     for name in "abc":
-        score(three, name)
+        score(three, name, "v2", logprobs=SCORED)
         score(three, name, "v9", logprobs=(None, None, -2.0))
     batch = read(three).batch
     assert batch.trace_ids == ("a", "b")
@@ -53,7 +37,7 @@ def test_a_batch_holds_the_admitted_traces_with_their_rewards(three):
 
 def test_a_trace_that_was_not_scored_is_counted_and_left_out(three):
     """B was scored by another policy alone."""
-    score(three, "a")
+    score(three, "a", "v2", logprobs=SCORED)
     score(three, "b", "v9")
     found = read(three)
     assert (found.batch.trace_ids, found.num_not_scored) == (("a",), 1)
@@ -64,8 +48,8 @@ def test_a_trace_with_one_unscored_sequence_is_left_out_whole(lake):
     land(lake, [tuple(logged([5, 6, 7 + index], [2], trace="a", index=index) for index in range(2))])
     land(lake, [(logged([5, 6, 7], [2], trace="b"),)])
     admit(lake, {"a": 1.0, "b": 0.0})
-    score(lake, "a", index=0)
-    score(lake, "b")
+    score(lake, "a", "v2", index=0, logprobs=SCORED)
+    score(lake, "b", "v2", logprobs=SCORED)
     found = read(lake)
     assert (found.batch.trace_ids, found.num_not_scored) == (("b",), 1)
 
@@ -74,7 +58,7 @@ def test_asks_become_groups_where_every_trace_has_one(lake):
     """A and b answer one ask, c another."""
     for name, ask in (("a", "refund"), ("b", "refund"), ("c", "return")):
         land(lake, [(logged([5, 6, 7], [2], trace=name),)], ask_id=ask, workload="chat")
-        score(lake, name)
+        score(lake, name, "v2", logprobs=SCORED)
     admit(lake, {"a": 1.0, "b": 0.0, "c": 0.5})
     batch = read(lake).batch
     assert batch.groups.tolist() == [0, 0, 1]
@@ -83,8 +67,8 @@ def test_asks_become_groups_where_every_trace_has_one(lake):
 
 def test_an_ask_that_is_missing_makes_no_group(three):
     """The traces of this log name no ask: no trace is put into a group by chance."""
-    score(three, "a")
-    score(three, "b")
+    score(three, "a", "v2", logprobs=SCORED)
+    score(three, "b", "v2", logprobs=SCORED)
     batch = read(three).batch
     assert (batch.groups, batch.keys, batch.policy_lags) == (None, None, None)
 

@@ -8,37 +8,20 @@ import pytest
 import torch
 
 from schemas.errors import TrainingError
-from tests.train.logged import facts, forked_traces, plain_action_logprobs, plain_model, save_random_adapter, served_by
-from train.learner import Learner, Optimization
+from tests.train.logged import (
+    OPTIMIZATION,
+    facts,
+    plain_action_logprobs,
+    plain_model,
+)
+from train.learner import Learner
 from train.methods import FlashReinforce
 from train.methods.baselines import RAE
 from train.policy import Policy
 
-OPTIMIZATION = Optimization(
-    learning_rate=1e-3,
-    schedule="constant",
-    warmup_updates=0,
-    num_updates=10,
-    betas=(0.9, 0.999),
-    weight_decay=0.0,
-    max_grad_norm=1e9,
-)
-
 
 def _rewards(traces):
     return {trace[0].trace_id: float(number % 3 == 0) for number, trace in enumerate(traces)}
-
-
-@pytest.fixture(scope="module")
-def adapter(tiny_folder, tmp_path_factory):
-    """The adapter that is trained on."""
-    return save_random_adapter(tmp_path_factory.mktemp("adapters") / "a", tiny_folder, seed=1)
-
-
-@pytest.fixture(scope="module")
-def traces(tiny_folder):
-    """Six forked traces that the base wrote."""
-    return served_by(plain_model(tiny_folder), forked_traces(), version="v0")
 
 
 @pytest.fixture

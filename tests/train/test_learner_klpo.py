@@ -9,8 +9,7 @@ from peft import PeftModel
 
 from schemas.errors import SettingsError
 from tests.train.klpo_literal import literal_loss
-from tests.train.logged import Facts, forked_traces, plain_model, save_random_adapter, served_by
-from tests.train.test_learner import OPTIMIZATION
+from tests.train.logged import OPTIMIZATION, Facts, forked_traces, plain_model, save_random_adapter, served_by
 from train.behavior import BehaviorPolicies
 from train.learner import Learner
 from train.methods import KLPO

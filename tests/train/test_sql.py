@@ -4,27 +4,8 @@ import pyarrow as pa
 import pytest
 
 from schemas.tables import table
-from tests.train.logged import NOW, admit, land, logged
+from tests.train.logged import NOW, admit, land, logged, score
 from train.rescore import DISQUALIFYING
-
-
-def _score(lake, trace, policy, *, behavior="v1", drift=0.0, index=0, num_tokens=1):
-    row = {
-        "trace_id": trace,
-        "trace_revision": 0,
-        "sequence_index": index,
-        "policy_version": policy,
-        "behavior_version": behavior,
-        "logprobs": [None, None, -1.0],
-        "num_action_tokens": num_tokens,
-        "mean_bernoulli_kl": drift,
-        "mean_abs_log_ratio": drift,
-        **dict.fromkeys(("k1", "k2", "k3", "m2", "max_ratio", "sequence_log_ratio"), 1.0),
-        "run_id": "r",
-        "scored_at": NOW,
-    }
-    with lake.transaction() as transaction:
-        transaction.append("rescored", [row])
 
 
 @pytest.fixture
@@ -41,8 +22,8 @@ def _scorable(lake, version):
 
 def test_scorable_says_what_was_scored_by_whom(two):
     """A was scored by the version that wrote it, b by the current one."""
-    _score(two, "a", "v1")
-    _score(two, "b", "v2")
+    score(two, "a", "v1")
+    score(two, "b", "v2")
     rows = [(row["trace_id"], row["is_scored"], row["is_scored_by_own"]) for row in _scorable(two, "v2")]
     assert rows == [("a", False, True), ("b", True, False)]
 
@@ -58,16 +39,16 @@ def test_scorable_ranks_by_time_and_by_hash(two):
 def test_a_half_scored_trace_is_not_scored(lake):
     """Both sequences count."""
     land(lake, [tuple(logged([5, 6, 7 + index], [2], trace="a", index=index) for index in range(2))])
-    _score(lake, "a", "v2")
+    score(lake, "a", "v2")
     assert not _scorable(lake, "v2")[0]["is_scored"]
-    _score(lake, "a", "v2", index=1)
+    score(lake, "a", "v2", index=1)
     assert _scorable(lake, "v2")[0]["is_scored"]
 
 
 def test_figures_are_over_tokens_and_traces(two):
     """Drifts 0.001 and 0.005: half of the traces is over 0.003, the mean is 0.003."""
-    _score(two, "a", "v2", drift=0.001)
-    _score(two, "b", "v2", drift=0.005)
+    score(two, "a", "v2", drift=0.001)
+    score(two, "b", "v2", drift=0.005)
     (row,) = two.query("train/rescored_figures", trust=0.003).to_pylist()
     assert (row["num_traces"], row["num_action_tokens"], row["share_over_trust"]) == (2, 2, 0.5)
     assert row["mean_bernoulli_kl"] == pytest.approx(0.003)
@@ -94,8 +75,8 @@ def known(two):
 
 def test_the_canary_is_a_mean_over_traces(known):
     """One token of 0.001 and three of 0.005: 0.003 over traces, whatever their lengths; printed and reported alike."""
-    _score(known, "a", "v1", drift=0.001)
-    _score(known, "b", "v1", drift=0.005, num_tokens=3)
+    score(known, "a", "v1", drift=0.001)
+    score(known, "b", "v1", drift=0.005, num_tokens=3)
     (row,) = known.query("train/rescored_figures", trust=0.003).to_pylist()
     assert (row["mean_bernoulli_kl"], row["mean_abs_log_ratio"]) == (pytest.approx(0.003), pytest.approx(0.003))
     for canaries in _canaries(known):
@@ -105,8 +86,8 @@ def test_the_canary_is_a_mean_over_traces(known):
 def test_a_half_scored_trace_is_no_canary(known):
     """Of the two sequences of c one was scored, so its drift of 9 is not that of the trace."""
     land(known, [tuple(logged([5, 6, 7 + index], [2], trace="c", index=index) for index in range(2))])
-    _score(known, "a", "v1", drift=0.001)
-    _score(known, "c", "v1", drift=9.0)
+    score(known, "a", "v1", drift=0.001)
+    score(known, "c", "v1", drift=9.0)
     for canaries in _canaries(known):
         assert canaries == [(0.001, 1)]
 
@@ -134,7 +115,7 @@ def test_without_limits_every_trace_fits(two):
 
 def test_scores_that_are_there_are_left_out(two):
     """Of two scores handed over, the one that the lake holds is not given back."""
-    _score(two, "a", "v2")
+    score(two, "a", "v2")
     held = two.read("rescored").drop_columns(["schema_version"])
     other = held.set_column(held.column_names.index("trace_id"), "trace_id", pa.array(["b"]))
     incoming = pa.concat_tables([held, other])

@@ -177,22 +177,40 @@ class GRPO:
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: the groups are those of the whole."""
-        advantages, alone = group_advantages(batch, self.name, self.scaled, self.epsilon, self.singleton)
-        told = [f"{notes.named(batch.trace_ids, alone)} alone in its group"] if bool(alone.any()) else []
-        if not bool(advantages.any()):
-            told.append("every group has one reward throughout, so nothing moves")
-        return corrected_update(
+        advantages, alone = group_advantages(
+            batch, self.name, self.scaled, self.epsilon, self.singleton, refusal=_ALONE
+        )
+        return group_update(
             batch,
             advantages,
+            alone,
             method=self.name,
             correction=correction_by_name(self.correction),
             aggregation=self.aggregation,
-            told=told,
         )
 
 
-def group_advantages(batch: Batch, method: str, scaled: bool, epsilon: float, singleton: str) -> tuple[Tensor, Tensor]:
-    """Advantages [B] within groups, and which traces are alone in theirs."""
+_ALONE = (
+    "with nothing to be compared with; expected at least two traces of an ask; use FlashReinforce or SAO for single "
+    "traces"
+)
+"""Why GRPO refuses a trace that is alone in its group, and what to do."""
+
+
+def group_update(
+    batch: Batch, advantages: Tensor, alone: Tensor, *, method: str, correction: Correction, aggregation: str
+) -> Update:
+    """The update of advantages [B] within groups; says which traces are `alone` [B], and why nothing moves, if so."""
+    told = [f"{notes.named(batch.trace_ids, alone)} alone in its group"] if bool(alone.any()) else []
+    if not bool(advantages.any()):
+        told.append("every group has one reward throughout, so nothing moves")
+    return corrected_update(batch, advantages, method=method, correction=correction, aggregation=aggregation, told=told)
+
+
+def group_advantages(
+    batch: Batch, method: str, scaled: bool, epsilon: float, singleton: str, *, refusal: str
+) -> tuple[Tensor, Tensor]:
+    """Advantages [B] within groups, and which traces are alone in theirs; `refusal` says why that is none, if it is."""
     statistics = batch.group_statistics
     if statistics is None:
         raise BatchError(
@@ -201,10 +219,7 @@ def group_advantages(batch: Batch, method: str, scaled: bool, epsilon: float, si
         )
     alone = statistics.sizes == 1
     if singleton == "refuse" and bool(alone.any()):
-        raise BatchError(
-            f"{method}: {notes.named(batch.trace_ids, alone)} alone in its group, with nothing to be compared with; "
-            f"expected at least two traces of an ask; use FlashReinforce or SAO for single traces"
-        )
+        raise BatchError(f"{method}: {notes.named(batch.trace_ids, alone)} alone in its group, {refusal}")
     differences = batch.rewards - statistics.means
     advantages = differences / (statistics.deviations + epsilon) if scaled else differences
     if singleton == "raw":

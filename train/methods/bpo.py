@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from schemas.errors import BatchError, SettingsError
+from schemas.errors import SettingsError
 from train.batch import Batch
-from train.methods import notes, requirements, values
-from train.methods.baselines import corrected_update, group_advantages
+from train.methods import requirements, values
+from train.methods.baselines import group_advantages, group_update
 from train.methods.bpo_weight import BPOWeight
 from train.methods.correction_catalog import Rule, correction_by_name
 from train.methods.klpo import KLPO
@@ -19,6 +19,12 @@ from train.methods.update import Update
 
 DEVIATION_GUARD = 1e-4
 """Added to the deviation of a group. TRL, grpo_trainer.py."""
+
+_ALONE = (
+    "where the practical form moves nothing; expected at least two traces of an ask; use "
+    'BPO(form="exact_residual"), which is KLPO(route="sequence", centering="binary") with beta 1/eta'
+)
+"""Why the practical form refuses a trace that is alone in its group, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,24 +106,16 @@ class BPO:
 
     def _practical(self, batch: Batch) -> Update:
         """Group advantages under the bounded weight."""
-        statistics = batch.group_statistics
-        if self.singleton == "refuse" and statistics is not None and bool((statistics.sizes == 1).any()):
-            raise BatchError(
-                f"{self.name}: {notes.named(batch.trace_ids, statistics.sizes == 1)} alone in its group, where the "
-                f"practical form moves nothing; expected at least two traces of an ask; use "
-                f'BPO(form="exact_residual"), which is KLPO(route="sequence", centering="binary") with beta 1/eta'
-            )
-        advantages, alone = group_advantages(batch, self.name, self.scaled, DEVIATION_GUARD, self.singleton)
-        told = [f"{notes.named(batch.trace_ids, alone)} alone in its group"] if bool(alone.any()) else []
-        if not bool(advantages.any()):
-            told.append("every group has one reward throughout, so nothing moves")
-        return corrected_update(
+        advantages, alone = group_advantages(
+            batch, self.name, self.scaled, DEVIATION_GUARD, self.singleton, refusal=_ALONE
+        )
+        return group_update(
             batch,
             advantages,
+            alone,
             method=self.name,
             correction=correction_by_name(self.correction),
             aggregation="trace_mean",
-            told=told,
         )
 
     def _exact_residual(self, batch: Batch) -> Update:

@@ -23,9 +23,7 @@ LARGEST_LOG_PRODUCT = 300.0
 
 def sequence_log_ratios(batch: Batch, rule: str) -> Tensor:
     """Sum of the log-ratios over the action tokens of each trace; [B] in float64."""
-    current, behavior = requirements.scored(batch, rule)
-    log_ratios = terms.log_ratios(current, behavior, batch.action_mask)
-    return terms.trace_sums(log_ratios, batch.trace_index, len(batch.trace_ids))
+    return terms.trace_sums(requirements.log_ratios(batch, rule), batch.trace_index, len(batch.trace_ids))
 
 
 def effective_sample_size(weights: Tensor) -> float:
@@ -117,7 +115,7 @@ class TrustRegion:
         current, behavior = requirements.scored(batch, self.name)
         mask, index = batch.action_mask, batch.trace_index
         if self.divergence == "k3":
-            log_ratios = terms.log_ratios(current, behavior, mask).double()
+            log_ratios = requirements.log_ratios(batch, self.name).double()
             divergences = torch.expm1(log_ratios) - log_ratios
         else:
             divergences = terms.bernoulli_kl(torch.where(mask, behavior, 0.0), torch.where(mask, current, 0.0))

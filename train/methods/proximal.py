@@ -85,7 +85,7 @@ class M2PO:
         """The weights rho within the clip or under the mask."""
         mask = batch.action_mask
         ratios = logged_ratios(batch, self.name)
-        squares = terms.log_ratios(*requirements.scored(batch, self.name), mask).double() ** 2
+        squares = requirements.log_ratios(batch, self.name).double() ** 2
         if self.form == "mask":
             kept = torch.zeros_like(mask).masked_scatter(mask, kept_within_budget(squares[mask], self.budget))
             return keeping(ratios, kept)
@@ -175,7 +175,7 @@ class A3PO:
             )
         ages = batch.policy_lags.clamp(min=1).double()
         alphas = (ages - 1.0) / ages
-        log_ratios = terms.log_ratios(*requirements.scored(batch, self.name), batch.action_mask)
+        log_ratios = requirements.log_ratios(batch, self.name)
         moved = torch.expm1((1.0 - alphas) * log_ratios)
         closed = terms.moved_with_advantage(moved, advantages, self.low, self.high)
         return keeping(logged_ratios(batch, self.name), batch.action_mask & ~closed)

@@ -92,10 +92,9 @@ def regime(batch: Batch, methods: Sequence[Method] | None = None) -> Regime:
     Needs logprobs and behavior_logprobs. When the batch has no values, a method with a critic is given one that says
     the mean reward everywhere: a mask reads no more of an advantage than its sign, and a new critic says about that.
     """
-    current, behavior = requirements.scored(batch, "regime")
     mask, counts = batch.action_mask, batch.num_action_tokens
-    log_ratios = terms.log_ratios(current, behavior, mask).double()
-    drift = terms.mean_drift(behavior, current, mask, batch.trace_index, counts)
+    log_ratios = requirements.log_ratios(batch, "regime").double()
+    drift = requirements.drift(batch, "regime")
     chosen = [kind() for kind in METHODS.values()] if methods is None else list(methods)
     return Regime(
         num_traces=len(batch.trace_ids),

@@ -107,7 +107,7 @@ class SAO:
         num_masked, num_tokens = int(masked.sum()), int(batch.action_mask.sum())
         told = [f"the band ({low:g}, {high:g}) masked nothing: this is plain importance-weighted policy gradient"]
         if num_masked:
-            below = int((masked & (terms.importance_ratios(log_ratios, masked) <= low)).sum())
+            below = int((masked & (requirements.importance_ratios(batch, self.name) <= low)).sum())
             counted = f"{below} tokens at or below ratio {low:g} and {num_masked - below} at or above {high:g} masked"
             share = f"{num_masked / num_tokens:.2%} of {num_tokens}; {notes.furthest(batch, log_ratios)}"
             told = [f"{counted}, {share}: train sooner after serving or widen the band"]

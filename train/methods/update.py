@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,9 @@ from torch import Tensor
 from schemas.errors import TrainingError
 from train.batch import Batch
 from train.methods import requirements, terms
+
+_BY_TOKEN = ("coefficients", "advantages", "log_ratios", "weights", "auxiliary_coefficients", "value_targets")
+"""The fields of an update with an entry a token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +99,17 @@ class Update:
             )
         read = self.auxiliary_coefficients != 0
         return loss - (self.auxiliary_coefficients * torch.where(read, auxiliary_logprobs, 0.0)).sum()
+
+    def select(self, traces: Sequence[int]) -> Update:
+        """The part of the update that moves `traces`, in that order; stats and notes stay those of the whole."""
+        tokens = self.batch.token_index(traces)
+        stated = {name: getattr(self, name) for name in _BY_TOKEN}
+        return replace(
+            self,
+            batch=self.batch.select(traces),
+            in_trust=self.in_trust[list(traces)],
+            **{name: tensor[tokens] for name, tensor in stated.items() if tensor is not None},
+        )
 
     @property
     def drift(self) -> Tensor | None:
