@@ -24,7 +24,7 @@ FAULTS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
 
 def main() -> None:
     """Run the command line; a refusal is one message and an exit code, a traceback only with --debug."""
-    for commands in ("flows.cli_read", "flows.cli_receive"):
+    for commands in ("flows.cli_read", "flows.cli_receive", "flows.cli_export"):
         importlib.import_module(commands)  # adds its commands to the same app
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+import flows.cli_export
 import flows.cli_read
 import flows.cli_receive  # noqa: F401 - adds its command
 from flows.cli import app

@@ -1,0 +1,1 @@
+"""Admitted batches in the formats of other trainers, where such a trainer runs the same method."""

@@ -1,0 +1,128 @@
+"""The batches of a run as they are handed over: each trace whole, as the log has it and the gate let it through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.errors import InputError, UsageError
+from train.plan import Admitted, Plan, manifest_sha256
+from train.sequences import SEQUENCE_COLUMNS, LoggedSequence, by_trace, sequences_from_table
+
+if TYPE_CHECKING:
+    from warehouse.lake import Lake
+
+_FACTS = ("trace_id", "trace_revision", "sequence_index", "ask_id", "workload", "split")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdmittedTrace:
+    """A trace that the gate let through: its sequences and what is known beside their tokens."""
+
+    trace_id: str
+    trace_revision: int
+    reward: float
+    ask_id: str | None
+    workload: str | None
+    policy_lag: int | None
+    """Updates between writing and the run's current policy; None where it is unknown."""
+    sequences: tuple[LoggedSequence, ...]
+    """In time order, each with at least one action token."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdmittedRun:
+    """What a run admitted, and in which batches it is or was to be trained on."""
+
+    run_id: str
+    gate_sha256: str
+    num_admitted: int
+    is_planned: bool
+    """Whether the batches are those of the run's plan; else one batch has all, in the order of their ids."""
+    batches: tuple[tuple[Admitted, ...], ...]
+    lags: dict[str, int | None]
+
+
+def admitted_run(lake: Lake, *, run_id: str, run_folder: Path) -> AdmittedRun:
+    """The batches of a run; refused when it admitted nothing, or its plan is of other traces."""
+    columns = ["trace_id", "policy_lag", "gate_sha256"]
+    verdicts = lake.read("verdicts", columns=columns, where={"run_id": run_id, "verdict": "admitted"}).to_pylist()
+    admitted = sorted(Admitted(**row) for row in lake.query("train/admitted", run_id=run_id).to_pylist())
+    if not admitted:
+        raise UsageError(
+            f"run {run_id}: no admitted trace; expected verdicts of this run with some; validate first, or look at its "
+            "report for why none passed"
+        )
+    path = run_folder / "plan.json"
+    plan = Plan.load(path) if path.is_file() else None
+    if plan is not None and plan.manifest_sha256 != manifest_sha256(admitted):
+        raise UsageError(
+            f"{path}: this plan is of other traces than the {len(admitted)} that run {run_id} has admitted now; "
+            "expected the same; begin another run"
+        )
+    return AdmittedRun(
+        run_id=run_id,
+        gate_sha256=verdicts[0]["gate_sha256"],
+        num_admitted=len(admitted),
+        is_planned=plan is not None,
+        batches=plan.batches if plan is not None else (tuple(admitted),),
+        lags={row["trace_id"]: row["policy_lag"] for row in verdicts},
+    )
+
+
+def read_batches(lake: Lake, run: AdmittedRun) -> Iterator[tuple[AdmittedTrace, ...]]:
+    """The traces of each batch in its order, at the revisions that were judged, one batch in memory at a time."""
+    for batch in run.batches:
+        yield _read(lake, run, batch)
+
+
+def _read(lake: Lake, run: AdmittedRun, batch: Sequence[Admitted]) -> tuple[AdmittedTrace, ...]:
+    wanted = {trace.trace_id: trace for trace in batch}
+    columns = list(dict.fromkeys((*SEQUENCE_COLUMNS, *_FACTS)))
+    table = lake.read("traces", columns=columns, where={"trace_id": list(wanted)})
+    facts = {
+        row["trace_id"]: row
+        for row in table.select(list(_FACTS)).to_pylist()
+        if row["trace_revision"] == wanted[row["trace_id"]].trace_revision
+    }
+    found = {
+        trace[0].trace_id: trace
+        for trace in by_trace(
+            sequence
+            for sequence in sequences_from_table(table)
+            if sequence.trace_revision == wanted[sequence.trace_id].trace_revision and sequence.num_action_tokens
+        )
+    }
+    missing = sorted(wanted.keys() - found.keys())
+    if missing:
+        raise UsageError(
+            f"run {run.run_id}: {len(missing)} admitted traces, such as {missing[0]}, are no longer in the lake; "
+            "expected those that were judged; they were erased since, so begin another run"
+        )
+    _require_not_held_out(facts)
+    return tuple(_trace(trace, facts[trace.trace_id], found[trace.trace_id], run) for trace in batch)
+
+
+def _require_not_held_out(facts: dict[str, dict[str, Any]]) -> None:
+    """Refuse a held-out trace: the gate lets none through, and a trainer that saw it cannot be judged on it."""
+    held_out = sorted(trace_id for trace_id, row in facts.items() if row["split"] != "train")
+    if held_out:
+        raise InputError(
+            f"trace {held_out[0]}: admitted, and held out; expected traces of the training split alone; validate again"
+        )
+
+
+def _trace(
+    trace: Admitted, facts: dict[str, Any], sequences: tuple[LoggedSequence, ...], run: AdmittedRun
+) -> AdmittedTrace:
+    return AdmittedTrace(
+        trace_id=trace.trace_id,
+        trace_revision=trace.trace_revision,
+        reward=trace.reward,
+        ask_id=facts["ask_id"],
+        workload=facts["workload"],
+        policy_lag=run.lags[trace.trace_id],
+        sequences=sequences,
+    )
