@@ -7,7 +7,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of all tables together; `schemas.upgrade` holds the steps between versions."""
 
 _SPAN_FIELDS = (

@@ -7,6 +7,7 @@ from schemas.outcome import OUTCOMES
 from schemas.policy import EVALUATIONS, POLICIES, RESCORED
 from schemas.replay import REPLAYS
 from schemas.trace import TRACES
+from schemas.update import UPDATES
 from schemas.verdict import FINDINGS, VERDICTS
 
 TABLES: tuple[Table, ...] = (
@@ -21,6 +22,7 @@ TABLES: tuple[Table, ...] = (
     FINDINGS,
     RUNS,
     REPLAYS,
+    UPDATES,
     EVALUATIONS,
     ERASURES,
 )

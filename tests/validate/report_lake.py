@@ -20,6 +20,7 @@ from tests.warehouse.rows import (
     source_file,
     span,
     trace,
+    update,
     verdict,
 )
 from validate.waterfall import STAGES
@@ -113,6 +114,7 @@ def fill_crowded(lake: Lake, num_traces: int = 1500) -> None:
         append(lake, "findings", *(_crowded_finding(number, run_id=name, night=night) for number in range(200)))
     admitted = [row["trace_id"] for row in rows["verdicts"] if row["verdict"] == "admitted"]
     append(lake, "replays", *(replay(name, run_id="r28", step=i) for i, name in enumerate(admitted)))
+    append(lake, "updates", *(_crowded_update(i) for i in range(len(admitted))))
 
 
 def _add_trace(rows: dict[str, list[dict[str, Any]]], number: int, version: str) -> None:
@@ -133,6 +135,13 @@ def _add_trace(rows: dict[str, list[dict[str, Any]]], number: int, version: str)
     drift = {"reward": number % 2 / 1.0, "drift": 10 ** (-6 + number % 60 / 10), "policy_lag": number % 9}
     reasons = [] if code is None else [code]
     rows["verdicts"].append(verdict(name, kind, *reasons, run_id="r28", stage=stage, **drift))
+
+
+def _crowded_update(number: int) -> dict[str, Any]:
+    """Figures that need all their digits."""
+    names = ("in_trust_share", "mean_drift", "loss", "grad_norm", "mean_entropy", "critic_explained_variance")
+    figures = {name: 10 ** (-place) / (number + 3) for place, name in enumerate(names)}
+    return update(number, run_id="r28", method=HOSTILE, is_critic_warming_up=number < 9, **figures)
 
 
 def _crowded_finding(number: int, **changes: Any) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from validate.report.scores import (
     RewardMean,
     RewardSection,
     RewardSource,
+    TrainingCurve,
     UpdateRow,
     UpdateSection,
 )
@@ -416,6 +417,16 @@ def updates() -> UpdateSection:
                       max_ratio=1.4 + 0.1 * i, masked_share=0.02 * (i > 3), positive_mass=3.0 + 0.1 * i, negative_mass=-3.1 + 0.15 * i)
             for i in range(8)
         ),
+        curves=tuple(
+            TrainingCurve(name=name, title=title, meaning=f"What {title} is.", unit=unit, num_updates=len(values),
+                          points=tuple((float(8 - len(values) + i), value) for i, value in enumerate(values)))
+            for name, title, unit, values in (
+                ("in_trust_share", "in trust", "share", (1.0, 1.0, 0.9375, 0.9375, 0.9375, 0.9375)),
+                ("loss", "loss", "", (-0.11, -0.09, -0.13, -0.16, -0.02, -0.16)),
+                ("mean_entropy", "entropy", "nats", (0.51, 0.29, 0.4, 0.28, 0.1, 0.44, 0.14, 0.72)),
+            )
+        ),
+        num_warmup_updates=2,
     )  # fmt: skip
 
 

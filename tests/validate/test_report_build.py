@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import LakeError, UsageError
 from tests.validate.report_lake import SETTINGS, append, fill_crowded, fill_night, finding, warned
 from tests.validate.report_page import Page
-from tests.warehouse.rows import call, hours_before, outcome, reject, replay, run, source_file, trace, verdict
+from tests.warehouse.rows import call, hours_before, outcome, reject, replay, run, source_file, trace, update, verdict
 from validate.report.build import build_report
 from validate.report.render import render
 from validate.report.write import as_json
@@ -181,6 +181,37 @@ def test_the_updates_say_whose_traces_moved_the_policy(report):
         (1, 1, 0.001),
     ]
     assert report.updates.method == "FlashReinforce"
+
+
+def test_curves_leave_out_what_a_warm_up_does_not_have(lake):
+    """Four updates, the first with the critic alone: loss from update 1 on, entropy from update 0, no drift at all."""
+    append(lake, "runs", run("r1"))
+    waits = {"is_critic_warming_up": True, "moved": False, **dict.fromkeys(("loss", "grad_norm", "in_trust_share"))}
+    moved = (update(n, mean_drift=None, loss=-float(n)) for n in range(1, 4))
+    append(lake, "updates", update(0, mean_drift=None, **waits), *moved)
+    section = build_report(lake, "r1").updates
+    curves = {curve.name: curve for curve in section.curves}
+    assert curves["loss"].points == ((1.0, -1.0), (2.0, -2.0), (3.0, -3.0))
+    assert curves["mean_entropy"].points[0] == (0.0, 0.6)
+    assert section.num_warmup_updates == 1
+    assert list(curves) == ["in_trust_share", "loss", "grad_norm", "mean_entropy"]
+
+
+def test_many_updates_share_points_and_none_is_lost(lake):
+    """A point is the mean of its updates: 200 updates make 64 points that are behind 200 updates."""
+    append(lake, "runs", run("r1"))
+    append(lake, "updates", *(update(n, grad_norm=float(n)) for n in range(200)), update(0, run_id="r2"))
+    (curve,) = [curve for curve in build_report(lake, "r1").updates.curves if curve.name == "grad_norm"]
+    assert (len(curve.points), curve.num_updates, curve.points[-1][0]) == (64, 200, 199.0)
+    assert curve.points[0] == (3.0, 1.5)
+
+
+def test_a_run_without_rows_of_updates_says_that_its_curves_are_not_measured(lake):
+    """A run of an older version, and one that did not train, have no curves and say so."""
+    append(lake, "runs", run("r1"))
+    append(lake, "updates", update(0, run_id="r2"))
+    page = " ".join(render(build_report(lake, "r1")).split())
+    assert "NOT MEASURED</span> <strong>Training curves.</strong> The table updates has fewer than two" in page
 
 
 def test_every_reason_is_explained_counted_and_compared(report):

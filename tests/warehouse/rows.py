@@ -195,6 +195,32 @@ def replay(trace_id: str, **changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+def update(step: int, **changes: Any) -> dict[str, Any]:
+    """An update of run r1 that moved the policy, of a method without a critic."""
+    row = {
+        "run_id": "r1",
+        "step": step,
+        "method": "FlashReinforce",
+        "moved": True,
+        "is_critic_warming_up": False,
+        "num_traces": 4,
+        "num_in_trust": 3,
+        "in_trust_share": 0.75,
+        "mean_drift": 0.001,
+        "masked_token_share": 0.25,
+        "loss": -0.5,
+        "grad_norm": 2.0,
+        "learning_rate": 1e-5,
+        "mean_entropy": 0.6,
+        "mean_surprise": 0.5,
+        "num_tokens": 200,
+        "num_slots": 50,
+        "tokens_per_second": 100.0,
+        "replayed_at": CLOCK,
+    }
+    return row | changes
+
+
 def source_file(
     uri: str, landed: int, duplicates: int = 0, rejects: int = 0, blank: int = 0, **changes: Any
 ) -> dict[str, Any]:

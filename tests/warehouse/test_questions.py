@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tests.warehouse.rows import hours_before, outcome, policy, replay, rescored, run, trace, verdict
+from tests.warehouse.rows import hours_before, outcome, policy, replay, rescored, run, trace, update, verdict
 from tests.warehouse.test_views import write
 from warehouse import query
 
@@ -311,6 +311,18 @@ def test_uplift_is_given_only_with_enough_effective_traces(lake):
     assert ask(lake, "heldout_uplift", columns, min_ess_share=0.9) == [close(("v109", "v108", 2, 0.8, None))]
     write(lake, replays=[replay("t1")])
     assert ask(lake, "heldout_uplift", columns[:3]) == [("v109", "v108", 1)]  # never on what was trained on
+
+
+def test_the_curves_of_the_latest_run_are_told_in_order(lake):
+    """Two updates of r1 after one of r0: 0.6 of 0.5 nats is a share of 1.2, 50 slots for 200 tokens a quarter."""
+    old = update(0, run_id="r0", replayed_at=hours_before(24))
+    write(lake, updates=[update(1, moved=False, loss=None, grad_norm=None), old, update(0, mfu=0.25)])
+    columns = ("run_id", "step", "moved", "loss", "entropy_share", "slots_per_token", "mfu")
+    assert ask(lake, "training_curves", columns) == [
+        close(("r1", 0, True, -0.5, 1.2, 0.25, 0.25)),
+        close(("r1", 1, False, None, 1.2, 0.25, None)),
+    ]
+    assert ask(lake, "training_curves", ("run_id", "step"), run_id="r0") == [("r0", 0)]
 
 
 def test_a_trace_that_was_trained_on_twice_counts_its_growth(lake):

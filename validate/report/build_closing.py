@@ -8,14 +8,26 @@ from typing import Any
 from schemas.reasons import REASONS
 from validate.report.data import Ancestor, Lineage, Quarantined, QuarantineSection, RejectedLines
 from validate.report.inputs import Inputs, Row, known, label, rounded, sentence
-from validate.report.scores import ReplayedVersion, UpdateRow, UpdateSection
+from validate.report.scores import ReplayedVersion, TrainingCurve, UpdateRow, UpdateSection
 from validate.report.words import count, ratio_of, share
 from warehouse.query import load
 
 MAX_UPDATES = 32
 """Lines of the table of updates; more updates share lines. Convention, untested."""
+MAX_POINTS = 64
+"""Points of a training curve; more updates share points. A chart is about as many pixels wide as 460; convention,
+untested."""
 MAX_POLICIES = 20
 """Policy versions of the lineage; convention, untested."""
+_CURVES = (
+    ("in_trust_share", "in trust", "Share of an update's traces that the method let move the policy.", "share"),
+    ("mean_drift", "drift", "Mean drift of the traces when each update read them.", "nats"),
+    ("loss", "loss", "Minus the sum of coefficients times log-probabilities.", ""),
+    ("grad_norm", "gradient", "Gradient norm before it was clipped.", ""),
+    ("mean_entropy", "entropy", "Mean entropy of the policy at the tokens that were trained on.", "nats"),
+    ("critic_explained_variance", "explained", "Variance of the returns that the critic explained beforehand.", ""),
+)
+"""Column of the query, title, meaning and unit of each curve."""
 _UNKNOWN_REASON = "This version of the program does not know the reason."
 _UNKNOWN_FIX = "Compare the versions of the program that judged and that reports."
 
@@ -25,6 +37,7 @@ def updates_of(inputs: Inputs) -> UpdateSection:
     updates = inputs.rows("updates", run_id=inputs.run_id, num_rows=MAX_UPDATES)
     method = label(", ".join(sorted({name for row in updates for name in row["methods"]}))) or None
     versions = _replayed(inputs) if updates else ()
+    steps = inputs.rows("training_curves", run_id=inputs.run_id, num_rows=MAX_POINTS)
     return UpdateSection(
         headline=_updates_said(updates, versions, method),
         method=method,
@@ -44,7 +57,25 @@ def updates_of(inputs: Inputs) -> UpdateSection:
             )
             for row in updates
         ),
+        curves=_curves(steps),
+        num_warmup_updates=sum(row["num_warming_up"] for row in steps),
     )
+
+
+def _curves(steps: list[Row]) -> tuple[TrainingCurve, ...]:
+    """One curve for each figure that two points or more have."""
+    curves = []
+    for name, title, meaning, unit in _CURVES:
+        values = [(row, rounded(row[name])) for row in steps]
+        points = tuple((float(row["last_step"]), value) for row, value in values if value is not None)
+        num_updates = sum(row["num_updates"] for row, value in values if value is not None)
+        if len(points) > 1:
+            curves.append(
+                TrainingCurve(
+                    name=name, title=title, meaning=meaning, unit=unit, num_updates=num_updates, points=points
+                )
+            )
+    return tuple(curves)
 
 
 def _replayed(inputs: Inputs) -> tuple[ReplayedVersion, ...]:

@@ -12,9 +12,11 @@ from validate.report.charts import Axis, Marker
 from validate.report.counts import LineCounts, Stage
 from validate.report.data import Check, Report
 from validate.report.evidence import Coverage, Curve, Estimate
-from validate.report.scores import ReplayedVersion, RewardLedger, UpdateRow
+from validate.report.scores import ReplayedVersion, RewardLedger, TrainingCurve, UpdateRow
 from validate.report.words import bound, count
 
+_FEW = 5
+"""Updates up to which each has its tick; from there on a step of `_steps` is a whole number."""
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -134,8 +136,23 @@ class Figures:
         top = max((y for _, y in points), default=0.0) or 1.0
         ticks = _steps(0.0, top)
         y = Axis(label="drift, nats per token", ticks=ticks, show=bound)
-        x = Axis(label="update", ticks=_round_ticks((line,)), show=bound)
+        x = Axis(label="update", ticks=_update_ticks(points[-1][0]), show=bound)
         return charts.curves("Drift by update", (line,), x=x, y=y)
+
+    def training(self, curve: TrainingCurve) -> Markup:
+        """One figure of the updates in order, and where the policy began to move."""
+        num_waited = self.report.updates.num_warmup_updates
+        marker = Marker(x=float(num_waited), label="policy moves") if num_waited else None
+        values = [y for _, y in curve.points]
+        ticks = _QUARTERS if curve.unit == "share" else _steps(min(0.0, *values), max(0.0, *values))
+        y = Axis(
+            label=f"{curve.title}, {curve.unit}" if curve.unit == "nats" else curve.title,
+            ticks=ticks,
+            show=_percent if curve.unit == "share" else bound,
+        )
+        x = Axis(label="update", ticks=_update_ticks(curve.points[-1][0]), show=bound)
+        line = Curve(label=curve.title, num_observations=curve.num_updates, points=curve.points)
+        return charts.curves(f"{curve.title} by update", (line,), x=x, y=y, marker=marker)
 
 
 def figures_of(report: Report) -> Figures:
@@ -151,6 +168,11 @@ def _decades(lines: tuple[Curve, ...]) -> tuple[float, ...]:
 
 def _round_ticks(lines: tuple[Curve, ...]) -> tuple[float, ...]:
     return _steps(0.0, max((x for line in lines for x, _ in line.points), default=1.0))
+
+
+def _update_ticks(last: float) -> tuple[float, ...]:
+    """Whole numbers from 0: there is no update between two."""
+    return tuple(map(float, range(int(last) + 1))) if last <= _FEW else _steps(0.0, last)
 
 
 def _value_ticks(estimates: list[Estimate]) -> tuple[float, ...]:

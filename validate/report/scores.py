@@ -172,6 +172,24 @@ class UpdateRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=CLOSED)
+class TrainingCurve:
+    """One figure of the updates, from the first to the last."""
+
+    name: str
+    """Its column in the table `updates`."""
+    title: str
+    """Its name for people."""
+    meaning: str
+    """What it is, in one sentence."""
+    unit: str
+    """Unit of the values; empty for a plain number."""
+    num_updates: int
+    """Updates behind it."""
+    points: tuple[tuple[float, float], ...]
+    """Pairs of update, from 0, and value; where updates share a point, the last of them and their mean."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=CLOSED)
 class UpdateSection:
     """What the method was expected to do, and what it did."""
 
@@ -185,3 +203,7 @@ class UpdateSection:
     """One row per version with an admitted trace."""
     updates: tuple[UpdateRow, ...]
     """The updates in order."""
+    curves: tuple[TrainingCurve, ...]
+    """How the run's figures went from update to update; none when the table `updates` has fewer than two of the run."""
+    num_warmup_updates: int
+    """Updates at the beginning in which a critic learned and the policy waited."""

@@ -93,6 +93,14 @@ group by run_id, step, trace_id, sequence_index
 having count(*) > 1
 union all
 select
+    'updates' as table_name,
+    to_json({'run_id': run_id, 'step': step}) as row_key,
+    count(*) as num_rows,
+from updates
+group by run_id, step
+having count(*) > 1
+union all
+select
     'evaluations' as table_name,
     to_json({'run_id': run_id, 'policy_version': policy_version, 'name': name}) as row_key,
     count(*) as num_rows,
