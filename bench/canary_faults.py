@@ -28,7 +28,7 @@ from train.agreement import open_policy
 from train.methods.terms import bernoulli_kl
 from train.packing import Trace
 from train.policy import Policy
-from train.registry import ModelSettings, PolicyRow, adapter_folder, policies
+from train.registry import ModelSettings, PolicyRow, policies, weights_of
 from train.rescore import DISQUALIFYING
 from train.scoring import score_packs
 from train.sequences import SEQUENCE_COLUMNS, by_trace, sequences_from_table
@@ -106,13 +106,13 @@ def measure(lake: Lake, model: ModelSettings, num_traces: int, say: Callable[[st
     policy = open_policy(model)
     lines: dict[str, Pairs] = {"right": [], "wrong adapter": [], "shift by one": [], "temperature as 1": []}
     for sample in samples(lake, num_traces, policy.vocabulary_size):
-        policy.use(adapter_folder(model, sample.row))
+        policy.become(weights_of(model, sample.row))
         right = scored(policy, sample.plain)
         lines["right"] += right
         lines["shift by one"] += shifted(right)
         lines["temperature as 1"] += scored(policy, [at_one(trace) for trace in sample.tempered])
         if sample.other is not None:
-            policy.use(adapter_folder(model, sample.other))
+            policy.become(weights_of(model, sample.other))
             lines["wrong adapter"] += scored(policy, sample.plain)
     for name, pairs in lines.items():
         say(f"{name:<18} {figures(pairs)}")

@@ -111,9 +111,10 @@ def _model(settings: TracemillSettings) -> Examination:
     base = settings.model.base
     missing = [] if (base / "config.json").is_file() else [f"base {base}"]
     missing += [
-        f"{policy.version}: {policy.adapter}"
+        f"{policy.version}: {folder}"
         for policy in settings.model.policies
-        if policy.adapter is not None and not (policy.adapter / "adapter_config.json").is_file()
+        for folder, config in ((policy.adapter, "adapter_config.json"), (policy.model, "config.json"))
+        if folder is not None and not (folder / config).is_file()
     ]
     if missing:
         return Examination("model", False, f"not found: {'; '.join(missing)}. Mend [model] in the settings")

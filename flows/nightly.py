@@ -66,12 +66,12 @@ def admit_traces(settings_file: str, run_id: str) -> tuple[str, str]:
 
 
 @flow(name="replay-traces")
-def replay_traces(settings_file: str, run_id: str) -> str | None:
-    """The admitted traces through the method's updates; the new policy version, None when nothing moved."""
+def replay_traces(settings_file: str, run_id: str) -> tuple[str | None, str | None]:
+    """The admitted traces through the method's updates: the new version and the alarm that stopped it, if any."""
     settings = load_settings(Path(settings_file))
     result = _run_task(steps.replay, settings, steps.find_run(settings, run_id))
     show.trained(result)
-    return None if result.policy_version is None else str(result.policy_version)
+    return result.policy_version, result.stopped
 
 
 @flow(name="nightly")
@@ -92,7 +92,9 @@ def nightly(settings_file: str, date: str | None = None) -> NightResult:
         score_traces(settings_file, run.run_id)
         decision, sentence = admit_traces(settings_file, run.run_id)
         trains = decision in {"go", "hold"}
-        new_policy = replay_traces(settings_file, run.run_id) if trains else None
+        new_policy, stopped = replay_traces(settings_file, run.run_id) if trains else (None, None)
+        if stopped is not None:
+            decision, sentence = "hold", f"{sentence}; training was stopped: {stopped}"
         run = steps.decide(settings, run, decision=decision, sentence=sentence, new_policy=new_policy)
         html, _ = steps.report(settings, run.run_id)
         exit_code = DECISION_EXIT[decision]

@@ -169,7 +169,11 @@ def _resolve(settings: TracemillSettings, folder: Path) -> TracemillSettings:
         return uri if "://" in uri else str(folder / uri)
 
     policies = tuple(
-        policy.model_copy(update={"adapter": absolute(policy.adapter)}) if policy.adapter is not None else policy
+        policy.model_copy(
+            update={
+                name: absolute(path) for name in ("adapter", "model") if (path := getattr(policy, name)) is not None
+            }
+        )
         for policy in settings.model.policies
     )
     updates: Mapping[str, Any] = {

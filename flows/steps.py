@@ -18,6 +18,7 @@ from ingest.report import LandReport
 from ingest.sources import expand
 from schemas.errors import LakeMissingError, SettingsError, UsageError
 from schemas.progress import Progress, silent
+from train.launch import Job, train_in_ranks
 from train.registry import current_policy, hold, register
 from train.replay import TrainReport, check_method, train
 from train.rescore import RescoreReport, rescore
@@ -191,14 +192,27 @@ def admit(settings: TracemillSettings, run: Run, *, progress: Progress = silent)
 
 def replay(settings: TracemillSettings, run: Run, *, progress: Progress = silent) -> TrainReport:
     """The admitted traces through the method's updates; a new policy version."""
+    folder, now = run_folder(settings, run), utc_now()
+    if settings.train.processes > 1:
+        check_method(settings.train)
+        job = Job(
+            lake_root=settings.lake.root,
+            model=settings.model,
+            settings=settings.train,
+            run_id=run.run_id,
+            run_folder=folder,
+            now=now,
+        )
+        return train_in_ranks(job, progress)
     with Lake.open(settings.lake.root) as lake:
         return train(
             lake,
             model=settings.model,
             settings=settings.train,
             run_id=run.run_id,
-            run_folder=run_folder(settings, run),
-            now=utc_now(),
+            run_folder=folder,
+            now=now,
+            clock=utc_now,
             progress=progress,
         )
 

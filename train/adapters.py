@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,11 +89,18 @@ def trainable(wrapped: PeftModel) -> list[tuple[str, torch.nn.Parameter]]:
     return sorted(found, key=lambda item: item[0])
 
 
-def save_adapter(wrapped: PeftModel, folder: Path, *, base: Path) -> None:
-    """Write the adapter's config and weights; `base` is the model that peft finds under its name."""
+def save_adapter(
+    wrapped: PeftModel, folder: Path, *, base: Path, state: Mapping[str, torch.Tensor] | None = None
+) -> None:
+    """Write the adapter's config and weights; `base` is the model that peft finds under its name.
+
+    `state` has the whole tensors where those of `wrapped` are spread over several processes.
+    """
     config = wrapped.peft_config[_NAME]
     config.base_model_name_or_path = str(base)
-    wrapped.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
+    wrapped.save_pretrained(
+        folder, safe_serialization=True, save_embedding_layers=False, **({} if state is None else {"state_dict": state})
+    )
     (folder / "README.md").unlink(missing_ok=True)
 
 

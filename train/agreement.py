@@ -30,11 +30,17 @@ _PROBE_LENGTHS = (24, 17)
 untested."""
 
 
-def open_policy(model: ModelSettings) -> Policy:
-    """The base model of the settings, on its threads, after packed scoring was found to agree with its own."""
+def open_policy(model: ModelSettings, *, base: Path | None = None, is_whole: bool = False) -> Policy:
+    """The base model, or that of another folder, after packed scoring was found to agree with its own.
+
+    On the threads and in the number type of the settings; weights that are trained whole are held in float32, and used
+    in that type.
+    """
     if model.threads:
         torch.set_num_threads(model.threads)
-    policy = Policy.load(model.base, dtype=model.dtype, device=model.device)
+    dtype = "float32" if is_whole else model.dtype
+    policy = Policy.load(base or model.base, dtype=dtype, device=model.device)
+    policy.half_trunk = is_whole and model.dtype == "bfloat16"
     require_agreement(policy)
     return policy
 
@@ -59,28 +65,32 @@ def require_agreement(policy: Policy) -> float:
         with _plain_attention(policy.model):
             plain = torch.cat([plain_logprobs(policy.model, probe) for probe in probes])
     difference = float((packed - plain).abs().mean())
-    if not difference <= LARGEST_MEAN_DIFFERENCE[policy.model.dtype]:
+    largest = LARGEST_MEAN_DIFFERENCE[torch.bfloat16 if policy.half_trunk else policy.model.dtype]
+    if not difference <= largest:
         raise CheckpointError(
             f"{policy.base}: packed log-probabilities differ from the model's own by {difference:.3g} nats a token; "
-            f"expected at most {LARGEST_MEAN_DIFFERENCE[policy.model.dtype]:g}; this architecture does something "
+            f"expected at most {largest:g}; this architecture does something "
             "between tokens, or with its logits, that packed scoring does not, so it cannot be used"
         )
     return difference
 
 
-def largest_reload_difference(policy: Policy, adapter: Path, sequences: Sequence[LoggedSequence]) -> float:
+def largest_reload_difference(policy: Policy, folder: Path, sequences: Sequence[LoggedSequence]) -> float:
     """Largest difference between the scores of `policy` and those of a folder, in nats a token.
 
-    `policy` is scored as it is in memory; `adapter` is loaded by plain transformers and peft. An export that lost or
-    mixed up what was trained is thereby found out.
+    `policy` is scored as it is in memory; the folder, an adapter or a whole model, is loaded by plain transformers and
+    peft. An export that lost or mixed up what was trained is thereby found out.
     """
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    with torch.inference_mode():
+    with torch.no_grad():
         ours = policy.score(make_pack(sequences)).logprobs
-    base = AutoModelForCausalLM.from_pretrained(policy.base, dtype=policy.model.dtype, local_files_only=True)
-    plain = PeftModel.from_pretrained(base.to(policy.device), str(adapter)).eval()
+    base = folder if policy.is_whole else policy.base
+    plain = AutoModelForCausalLM.from_pretrained(base, dtype=policy.model.dtype, local_files_only=True)
+    plain = plain.to(policy.device).eval()
+    if not policy.is_whole:
+        plain = PeftModel.from_pretrained(plain, str(folder)).eval()
     with torch.inference_mode():
         theirs = torch.cat([plain_logprobs(plain, sequence) for sequence in sequences])
     return float((ours - theirs).abs().max())

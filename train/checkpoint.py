@@ -20,16 +20,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from schemas.errors import CheckpointError
-from train import adapters
 from train.commit import commit
 from train.learner import Learner
 from train.optimizer_state import optimizer_tensors, restore_optimizer
 
 COMPLETE = "COMPLETE"
 """Marker of a checkpoint that was written whole."""
-
-NUM_KEPT = 2
-"""Checkpoints that stay: the last, and the one before it. Convention, untested."""
 
 _OPTIMIZER = "optimizer.safetensors"
 _STATE = "state.json"
@@ -54,16 +50,32 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    learner: Learner, root: Path, *, history: Sequence[Mapping[str, Any]], replays: pa.Table
+    learner: Learner, root: Path, *, history: Sequence[Mapping[str, Any]], replays: pa.Table, num_kept: int = 2
 ) -> Checkpoint:
-    """Write the state after the updates of `history` under `root`, then drop older checkpoints."""
+    """Write the state after the updates of `history` under `root`, then drop all but the last `num_kept` checkpoints.
+
+    All ranks call it; the first one writes whole tensors, so that any number of ranks can go on from them.
+    """
     folder = root / f"{len(history):06d}"
     temporary = root / f".{folder.name}.writing"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    adapters.save_adapter(learner.policy.wrapped, temporary, base=learner.policy.base)
+    if learner.ranks.is_first:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    learner.policy.save(temporary, learner.ranks)
     kept = {_RANDOM: torch.get_rng_state(), **optimizer_tensors(learner.optimizer, learner.parameters)}
-    save_file(kept, temporary / _OPTIMIZER)
+    if learner.ranks.is_first:
+        save_file(kept, temporary / _OPTIMIZER)
+        _finish(learner, temporary, folder, history=history, replays=replays)
+        for old in _complete(root)[:-num_kept]:
+            shutil.rmtree(old)
+    learner.ranks.wait()
+    return Checkpoint(folder, tuple(history), replays)
+
+
+def _finish(
+    learner: Learner, temporary: Path, folder: Path, *, history: Sequence[Mapping[str, Any]], replays: pa.Table
+) -> None:
+    """Write the small files and put the folder in its place."""
     if learner.critic is not None:
         learner.critic.save(temporary)
     state = {"method_state": dict(getattr(learner.method, "state", {})), "history": list(history)}
@@ -71,22 +83,22 @@ def save_checkpoint(
     pq.write_table(replays, temporary / _REPLAYS)
     (temporary / COMPLETE).touch()
     commit(temporary, folder)
-    for old in _complete(root)[:-NUM_KEPT]:
-        shutil.rmtree(old)
-    return Checkpoint(folder, tuple(history), replays)
 
 
 def latest_checkpoint(root: Path) -> Checkpoint | None:
     """The checkpoint that got furthest, or None."""
     folders = _complete(root)
-    if not folders:
-        return None
-    state = _read_state(folders[-1])
-    return Checkpoint(folders[-1], tuple(state["history"]), pq.read_table(folders[-1] / _REPLAYS))
+    return _read(folders[-1]) if folders else None
+
+
+def checkpoint_at(root: Path, num_updates: int) -> Checkpoint | None:
+    """The last checkpoint after at most so many updates; None where there is none, not even an older one."""
+    folders = [folder for folder in _complete(root) if int(folder.name) <= num_updates]
+    return _read(folders[-1]) if folders else None
 
 
 def restore(learner: Learner, checkpoint: Checkpoint) -> None:
-    """Put optimizer, random numbers and the method's memory back; the adapter must be in use already."""
+    """Put optimizer, random numbers and the method's memory back; the weights must be in use already."""
     path = checkpoint.folder / _OPTIMIZER
     try:
         tensors = load_file(path)
@@ -100,12 +112,16 @@ def restore(learner: Learner, checkpoint: Checkpoint) -> None:
         restore_optimizer(learner.optimizer, learner.parameters, tensors)
     except KeyError as error:
         raise CheckpointError(
-            f"{path}: state of {error.args[0]!r}, which is no weight of this adapter; expected the adapter that the "
+            f"{path}: state of {error.args[0]!r}, which is no weight that is trained here; expected those that the "
             "run began with; remove the run's folder to train it again"
         ) from error
     if learner.critic is not None:
         learner.critic.load(checkpoint.folder)
     learner.remember(_read_state(checkpoint.folder)["method_state"])
+
+
+def _read(folder: Path) -> Checkpoint:
+    return Checkpoint(folder, tuple(_read_state(folder)["history"]), pq.read_table(folder / _REPLAYS))
 
 
 def _read_state(folder: Path) -> Mapping[str, Any]:

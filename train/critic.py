@@ -1,14 +1,15 @@
-"""A value head on the policy's trunk: what the reward is likely to be, from the tokens so far.
+"""A value head: what the reward is likely to be, from the tokens so far.
 
-The trunk's hidden states are constants to it, so the critic never moves the policy. The value of a token is read off
-the state that predicts that token, which has not seen it: a value that knew its token would bias the gradient.
+It reads the states of the policy's trunk, which are constants to it, or those of a trunk of its own, which learns with
+it; either way the critic never moves the policy. The value of a token is read off the state that predicts that token,
+which has not seen it: a value that knew its token would bias the gradient.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +20,12 @@ from torch import Tensor
 
 from schemas.errors import CheckpointError, TrainingError
 from train.commit import commit
+from train.logprobs import action_tokens
 from train.methods import values
 from train.optimizer_state import optimizer_tensors, restore_optimizer
+from train.packing import Pack
+from train.policy import Policy
+from train.ranks import ALONE, Ranks
 from train.replay import CriticSettings
 
 _WEIGHTS = "critic.safetensors"
@@ -29,6 +34,18 @@ _FACTS = "critic.json"
 EDGE = 0.02
 """A bounded critic starts no nearer to an end of its range than this share of it: its slope falls with the square of
 the distance, so that it would hardly learn from there. Convention, untested."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What the critic should have said of a pack's A action tokens."""
+
+    hidden: Tensor
+    """[A, H] the policy's states before them, constants."""
+    targets: Tensor
+    """[A] what the method says that their values should have been."""
+    pack: Pack | None = None
+    """The pack itself, which a critic with a trunk of its own reads again."""
 
 
 @dataclass(slots=True)
@@ -43,18 +60,25 @@ class Critic:
     value_range: tuple[float, float] | None
     """Where values are bounded to; None leaves them unbounded."""
     device: torch.device
+    trunk: Policy | None = None
+    """A policy of its own, over the same base, whose adapter learns with the head; None reads the policy's states."""
     num_updates: int = 0
     """Batches that it has learned from, in this run and before it."""
     weight: torch.nn.Parameter = field(init=False)
     bias: torch.nn.Parameter = field(init=False)
+    parameters: dict[str, torch.nn.Parameter] = field(init=False)
+    """All that learns, by name: the head, and the adapter of its own trunk."""
     optimizer: torch.optim.AdamW = field(init=False)
 
     def __post_init__(self) -> None:
         """Zero weights and an optimizer on them."""
         self.weight = torch.nn.Parameter(torch.zeros(self.hidden_size, device=self.device))
         self.bias = torch.nn.Parameter(torch.zeros((), device=self.device))
+        self.parameters = {"weight": self.weight, "bias": self.bias}
+        if self.trunk is not None:
+            self.parameters |= self.trunk.trainable()
         self.optimizer = torch.optim.AdamW(
-            list(self._parameters.values()), lr=self.settings.learning_rate, weight_decay=0.0
+            list(self.parameters.values()), lr=self.settings.learning_rate, weight_decay=0.0
         )
 
     @property
@@ -62,9 +86,15 @@ class Critic:
         """Whether the policy waits for it."""
         return self.num_updates < self.settings.warmup_updates
 
-    def values(self, hidden: Tensor) -> Tensor:
-        """[A] values from the [A, H] states before each token; carries a graph to the head and to nothing else."""
-        raw = hidden.detach().float() @ self.weight + self.bias
+    def states(self, pack: Pack, hidden: Tensor) -> Tensor:
+        """[A, H] what the head reads of a pack, whose states under the policy are `hidden`."""
+        if self.trunk is None:
+            return hidden.detach()
+        return self.trunk.hidden_states(pack)[action_tokens(pack).to(self.device).slots]
+
+    def values(self, states: Tensor) -> Tensor:
+        """[A] values from the [A, H] states before each token; carries a graph to all that learns."""
+        raw = states.float() @ self.weight + self.bias
         return raw if self.value_range is None else values.bounded_values(raw, *self.value_range)
 
     def start_at(self, reward: float) -> None:
@@ -78,32 +108,52 @@ class Critic:
         with torch.no_grad():
             self.bias.fill_(reward)
 
-    def learn(self, hidden: Tensor, targets: Tensor) -> float:
-        """The steps of one batch towards `targets` [A]; returns the squared error before them, halved."""
-        every = torch.ones_like(targets, dtype=torch.bool)
-        first = None
-        for _ in range(self.settings.steps):
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = values.value_loss(self.values(hidden), targets.float(), every)
-            if not bool(torch.isfinite(loss)):
-                raise TrainingError(
-                    f"critic: loss {float(loss.detach())}; expected a finite number; it was not changed: lower "
-                    "train.critic.learning_rate, or look for rewards that are far out of range"
-                )
-            loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
-            self.optimizer.step()
-            first = float(loss.detach()) if first is None else first
+    def learn(self, lessons: Sequence[Lesson], *, num_tokens: int | None = None, ranks: Ranks = ALONE) -> float:
+        """The steps of one batch towards its targets; returns the squared error before them, halved.
+
+        `lessons` are those of this rank's packs, `num_tokens` the action tokens of the packs of all ranks.
+        """
+        total = sum(len(lesson.targets) for lesson in lessons) if num_tokens is None else num_tokens
+        losses = [self._step(lessons, total, ranks) for _ in range(self.settings.steps)]
         self.num_updates += 1
-        if first is None:
-            raise AssertionError("settings have at least one step")
-        return first
+        return losses[0]
+
+    def _step(self, lessons: Sequence[Lesson], num_tokens: int, ranks: Ranks) -> float:
+        """One step on the mean over all tokens, once loss and gradient are known to be finite."""
+        self.optimizer.zero_grad(set_to_none=True)
+        sum_of_losses = torch.zeros((), dtype=torch.float64, device=self.device)
+        for lesson in lessons:
+            every = torch.ones_like(lesson.targets, dtype=torch.bool)
+            states = lesson.hidden.detach() if lesson.pack is None else self.states(lesson.pack, lesson.hidden)
+            loss = values.value_loss(self.values(states), lesson.targets.float(), every)
+            shared = loss * (len(lesson.targets) / num_tokens)
+            shared.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
+            sum_of_losses += shared.detach()
+        for parameter in self.parameters.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        ranks.sum_(
+            sum_of_losses, *(parameter.grad for parameter in self.parameters.values() if parameter.grad is not None)
+        )
+        if not bool(torch.isfinite(sum_of_losses)):
+            raise TrainingError(
+                f"critic: loss {float(sum_of_losses)}; expected a finite number; it was not changed: lower "
+                "train.critic.learning_rate, or look for rewards that are far out of range"
+            )
+        self.optimizer.step()
+        return float(sum_of_losses)
 
     def save(self, folder: Path) -> None:
         """Write head, optimizer and facts into a folder that is there."""
-        tensors = {name: parameter.detach().cpu().clone() for name, parameter in self._parameters.items()}
-        tensors |= optimizer_tensors(self.optimizer, self._parameters)
+        tensors = {name: parameter.detach().cpu().clone() for name, parameter in self.parameters.items()}
+        tensors |= optimizer_tensors(self.optimizer, self.parameters)
         save_file(tensors, folder / _WEIGHTS)
-        facts = {"num_updates": self.num_updates, "value_range": self.value_range, "hidden_size": self.hidden_size}
+        facts = {
+            "num_updates": self.num_updates,
+            "value_range": self.value_range,
+            "hidden_size": self.hidden_size,
+            "trunk": self.settings.trunk,
+        }
         (folder / _FACTS).write_text(json.dumps(facts) + "\n")
 
     def load(self, folder: Path) -> None:
@@ -112,18 +162,20 @@ class Critic:
             facts = json.loads((folder / _FACTS).read_text())
             tensors = load_file(folder / _WEIGHTS, device=str(self.device))
             num_updates = int(facts["num_updates"])
-            kept = {name: tensors.pop(name) for name in self._parameters}
+            self._require_same(folder, facts)
+            kept = {name: tensors.pop(name) for name in self.parameters}
+        except CheckpointError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise CheckpointError(
                 f"{folder}: the critic cannot be read ({error}); expected {_WEIGHTS} and {_FACTS}; remove them to "
                 "begin with a new critic, which has to warm up"
             ) from error
-        self._require_same(folder, facts)
         with torch.no_grad():
-            for name, parameter in self._parameters.items():
+            for name, parameter in self.parameters.items():
                 parameter.copy_(kept[name])
         try:
-            restore_optimizer(self.optimizer, self._parameters, tensors)
+            restore_optimizer(self.optimizer, self.parameters, tensors)
         except KeyError as error:
             raise CheckpointError(
                 f"{folder}: state of {error.args[0]!r}, which is no weight of a critic; expected {', '.join(kept)}; "
@@ -131,17 +183,14 @@ class Critic:
             ) from error
         self.num_updates = num_updates
 
-    @property
-    def _parameters(self) -> dict[str, torch.nn.Parameter]:
-        return {"weight": self.weight, "bias": self.bias}
-
     def _require_same(self, folder: Path, facts: Mapping[str, object]) -> None:
-        stated = (facts.get("hidden_size"), facts.get("value_range"))
-        own = (self.hidden_size, None if self.value_range is None else list(self.value_range))
+        stated = (facts.get("hidden_size"), facts.get("value_range"), facts.get("trunk", "shared"))
+        own = (self.hidden_size, None if self.value_range is None else list(self.value_range), self.settings.trunk)
         if stated != own:
             raise CheckpointError(
-                f"{folder}: a critic of hidden size and value range {stated}; expected {own}; it was made for another "
-                "model or another reward_range: remove the folder to begin with a new critic"
+                f"{folder}: a critic of hidden size, value range and trunk {stated}; expected {own}; it was made for "
+                "another model, another reward_range or another critic.trunk: remove the folder to begin with a new "
+                "critic"
             )
 
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from train.sharding import placed_like, whole
+
 
 def optimizer_tensors(
     optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.nn.Parameter]
 ) -> dict[str, Tensor]:
-    """Its state under `name/kind`; empty before its first step."""
+    """Its state under `name/kind`, whole on every rank; empty before its first step."""
     return {
-        f"{name}/{kind}": value.detach().cpu().clone().contiguous()
+        f"{name}/{kind}": whole(value).contiguous()
         for name, parameter in parameters.items()
         for kind, value in optimizer.state.get(parameter, {}).items()
     }
@@ -27,5 +29,8 @@ def restore_optimizer(
     by_parameter: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         name, _, kind = key.rpartition("/")
-        by_parameter.setdefault(numbers[name], {})[kind] = tensor
+        number = numbers[name]
+        # A count of steps is one number on every rank; a moment lies as its parameter does.
+        placed = tensor if tensor.ndim == 0 else placed_like(tensor, parameters[name])
+        by_parameter.setdefault(number, {})[kind] = placed
     optimizer.load_state_dict({**optimizer.state_dict(), "state": by_parameter})

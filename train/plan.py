@@ -34,14 +34,18 @@ class Plan:
     parent_version: str
     """The policy that training goes on from."""
     batches: tuple[tuple[Admitted, ...], ...]
-    """Traces of each update, in order; each trace in one of them at most."""
+    """Traces of each update, in order. A trace is in one batch at most, which comes again where traces are reused."""
     num_left: int
     """Admitted traces in no batch: they stay admissible for the next run."""
 
     @property
     def num_traces(self) -> int:
-        """Traces in the batches."""
-        return sum(len(batch) for batch in self.batches)
+        """Traces in the batches, each counted once."""
+        return self.num_read(len(self.batches))
+
+    def num_read(self, num_updates: int) -> int:
+        """Traces, each counted once, that the first so many updates read."""
+        return len({trace.trace_id for batch in self.batches[:num_updates] for trace in batch})
 
     def save(self, path: Path) -> None:
         """Write the plan as JSON, whole or not at all."""
@@ -77,24 +81,28 @@ def make_plan(  # noqa: PLR0913 - a plan is what was admitted, how much of it, a
     parent: str,
     settings_sha256: str,
     by_ask: bool = False,
+    steps_per_batch: int = 1,
+    passes: int = 1,
 ) -> Plan:
     """Batches of `batch_size` traces in an order that `seed` and the admitted traces decide.
 
     What does not fill a batch, or comes after `max_updates`, is left for the next run; fewer traces than one batch
     make one smaller batch. With `by_ask` the traces of one ask stay together, for a method that compares them: a batch
-    may then be larger by part of an ask, and a trace that is alone with its ask is left.
+    may then be larger by part of an ask, and a trace that is alone with its ask is left. Each batch comes
+    `steps_per_batch` times in a row, and all of them `passes` times over.
     """
     manifest = sorted(admitted)
     digest = manifest_sha256(manifest)
     kept = _together(manifest) if by_ask else [(trace,) for trace in manifest]
     shuffled = sorted(kept, key=lambda group: _place(digest, seed, group[0].trace_id))
-    batches = _filled(shuffled, batch_size)[:max_updates]
+    filled = _filled(shuffled, batch_size)
+    batches = (tuple(batch for batch in filled for _ in range(steps_per_batch)) * passes)[:max_updates]
     return Plan(
         manifest_sha256=digest,
         settings_sha256=settings_sha256,
         parent_version=parent,
         batches=batches,
-        num_left=len(manifest) - sum(len(batch) for batch in batches),
+        num_left=len(manifest) - len({trace.trace_id for batch in batches for trace in batch}),
     )
 
 

@@ -31,7 +31,9 @@ class PolicySettings(Settings):
     optimizer_step: int = Field(ge=0)
     """Optimizer updates since the base weights; policy lag is the difference of two of these."""
     adapter: Path | None = None
-    """Folder of its peft LoRA adapter; left out for the base weights themselves."""
+    """Folder of its peft LoRA adapter; left out for a version without one."""
+    model: Path | None = None
+    """Folder of the whole model that it is, or that its adapter lies over; left out for model.base."""
     parent: str | None = None
     """The version it was trained from; left out for the base weights."""
     state: Literal["current", "retired"] = "retired"
@@ -84,6 +86,21 @@ class ModelSettings(Settings):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Where the weights of a version lie."""
+
+    base: Path
+    """Folder of a whole model."""
+    adapter: Path | None = None
+    """Folder of the LoRA adapter over it; None where the version is the whole model."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder that makes it this version and no other."""
+        return self.adapter or self.base
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyRow:
     """The present state of one policy version, as the table `policies` has it."""
@@ -102,9 +119,12 @@ class PolicyRow:
     recorded_at: datetime
 
     @property
-    def adapter(self) -> Path | None:
-        """Folder of its adapter; None for the base itself."""
-        return None if self.checkpoint_uri is None else Path(self.checkpoint_uri)
+    def weights(self) -> Weights:
+        """Where its weights were when it was registered."""
+        base = Path(self.base_uri)
+        # A version that was trained whole is its own base.
+        adapter = None if self.checkpoint_uri in {None, self.base_uri} else Path(str(self.checkpoint_uri))
+        return Weights(base, adapter)
 
     def as_row(self) -> dict[str, Any]:
         """The row as `policies` takes it."""
@@ -179,20 +199,22 @@ def hold(lake: Lake, version: str, *, now: datetime) -> PolicyRow:
     return held
 
 
-def adapter_folder(model: ModelSettings, row: PolicyRow) -> Path | None:
-    """Where the adapter of a version lies: where the settings say, else where it was registered; None for the base.
+def weights_of(model: ModelSettings, row: PolicyRow) -> Weights:
+    """Where the weights of a version lie: where the settings say, else where it was registered.
 
     Refused: weights that are gone or are not those that were registered.
     """
-    stated = {one.version: one.adapter for one in model.policies}
-    folder = stated.get(row.policy_version) or row.adapter
-    found = folder or model.base
-    if row.checkpoint_sha256 is not None and weights_sha256(found) != row.checkpoint_sha256:
+    stated = {one.version: one for one in model.policies}.get(row.policy_version)
+    registered = row.weights
+    found = Weights(registered.base if registered.base.is_dir() else model.base, registered.adapter)
+    if stated is not None:
+        found = Weights(stated.model or model.base, stated.adapter or registered.adapter)
+    if row.checkpoint_sha256 is not None and weights_sha256(found.folder) != row.checkpoint_sha256:
         raise CheckpointError(
-            f"policy {row.policy_version}: the weights in {found} are not those that were registered (sha256 "
+            f"policy {row.policy_version}: the weights in {found.folder} are not those that were registered (sha256 "
             f"{row.checkpoint_sha256[:16]}); expected a version to keep its weights; restore them"
         )
-    return folder
+    return found
 
 
 def name_of_new(lake: Lake, model: ModelSettings, optimizer_step: int) -> str:
@@ -219,15 +241,15 @@ def weights_sha256(folder: Path) -> str:
 
 
 def _row(model: ModelSettings, stated: PolicySettings, now: datetime) -> PolicyRow:
-    weights = stated.adapter or model.base
+    weights = Weights(stated.model or model.base, stated.adapter)
     return PolicyRow(
         policy_version=stated.version,
         revision=0,
         optimizer_step=stated.optimizer_step,
         parent_version=stated.parent,
-        base_uri=str(model.base),
-        checkpoint_uri=None if stated.adapter is None else str(stated.adapter),
-        checkpoint_sha256=weights_sha256(weights) if weights.is_dir() else None,
+        base_uri=str(weights.base),
+        checkpoint_uri=None if weights.folder == model.base else str(weights.folder),
+        checkpoint_sha256=weights_sha256(weights.folder) if weights.folder.is_dir() else None,
         method=None,
         run_id=None,
         state=stated.state,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +14,11 @@ from pydantic import Field, field_validator
 
 from schemas.progress import Progress, silent
 from schemas.settings import Settings
+from train.alarms import AlarmSettings
 from train.commit import commit
 from train.needs import require_runnable
 from train.registry import ModelSettings
+from train.trackers import TrackerName, require_trackers
 
 if TYPE_CHECKING:
     from warehouse.lake import Lake
@@ -37,8 +39,13 @@ class LoraSettings(Settings):
 class CriticSettings(Settings):
     """The critic of a method that needs one, a value head on the policy's trunk; other methods read none of it."""
 
+    trunk: Literal["shared", "own"] = "shared"
+    """Whose states the head reads: those of the policy, or those of an adapter of its own over the same base, which is
+    a value model and costs a forward and backward pass a step: with two steps 1.9 of the update's time, where a shared
+    trunk takes 0.03, measured 2026-11-30 on a small model. Convention, untested: SAO and BPCO train a value model."""
     learning_rate: float = Field(default=1e-4, gt=0)
-    """AdamW's rate on the head. whileai's recipes: 1e-4; SAO's 5e-6, arXiv:2607.07508, is for a whole value model."""
+    """AdamW's rate on all that learns. whileai's recipes: 1e-4 for a head; SAO's 5e-6,
+    arXiv:2607.07508, is for a whole value model."""
     steps: int = Field(default=2, ge=1)
     """Steps of the critic for each update. Hou et al. 2026, arXiv:2607.07508, Sec. 4.1: 2."""
     warmup_updates: int = Field(default=10, ge=0)
@@ -51,14 +58,26 @@ class TrainSettings(Settings):
 
     method: str = "flash_reinforce"
     """Update method, by name; one that needs what the trainer does not have is refused. Convention, untested."""
+    weights: Literal["lora", "full"] = "lora"
+    """What is trained: an adapter over the base, or every weight, held in float32 and used in model.dtype. whileai's
+    recipes: an adapter."""
     options: dict[str, bool | int | float | str | list[float]] = Field(default_factory=dict)
     """Options of the method, such as { trust = 0.003 }; each has its own default and source. Convention,
     untested: those defaults unless stated."""
     batch_size: int = Field(default=128, ge=2)
     """Traces of one update, over which the reward mean is taken. FlashREINFORCE reference repository, common.json:
     128, one trace an ask."""
+    steps_per_batch: int = Field(default=1, ge=1)
+    """Updates in a row on one batch, each an optimizer step with ratios taken anew against the log. More than 1 reuses
+    traces, and the policy moves away from them. FlashREINFORCE reference repository: 1."""
+    passes: int = Field(default=1, ge=1)
+    """Times that all batches are gone through. More than 1 reuses traces; the report says what drift that added.
+    FlashREINFORCE reference repository: 1."""
     max_updates: int = Field(default=64, ge=1)
     """Most updates of one run; traces that are left over stay admissible. Convention, untested."""
+    stop_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    """Time of day in UTC, as 05:30, at which a run begins no further update: it makes its version of those that are
+    done, and the other traces stay admissible. Left out, the run takes as long as it takes. Convention, untested."""
     learning_rate: float = Field(default=1e-5, gt=0)
     """AdamW's rate on the adapter. None is published for an adapter: the recipes that whileai ran take 1e-5, at which
     four updates leave a drift near 1e-4; its 1e-4 is marked untested there."""
@@ -78,14 +97,29 @@ class TrainSettings(Settings):
     token_budget: int = Field(default=2048, ge=1)
     """Tokens of a pack, shared beginnings counted once; it bounds memory and changes no update. Training takes 1.8 MiB
     a token beside the weights on the example's model, measured 2026-11-30."""
+    activation_checkpointing: bool = False
+    """Whether each layer is run again on the way back instead of being kept: less memory, and 1.2 times the time of
+    full weights or 1.5 of an adapter, measured 2026-11-30 on a small model. Changes no update. Convention, untested."""
+    processes: int = Field(default=1, ge=1)
+    """Processes that share the packs of a batch, each with a part of the weights (FSDP2 under torchrun), one a GPU.
+    Convention, untested."""
+    peak_flops: float | None = Field(default=None, gt=0)
+    """Peak of one device in FLOP/s, from which MFU is told; left out, that of a known GPU in bfloat16, or MFU is not
+    told. Convention, untested."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Which of tensorboard, mlflow and wandb are told of every update beside metrics.jsonl. Convention, untested."""
     checkpoint_every: int = Field(default=1, ge=1)
     """Updates between checkpoints, which is what a killed run makes again. Convention, untested."""
+    keep_checkpoints: int = Field(default=2, ge=1)
+    """Checkpoints of a run that stay; as many as an alarm may go back are kept in any case. Convention, untested."""
     seed: int = 0
     """Decides the order of traces and the random half of a fresh adapter. Convention, untested."""
     lora: LoraSettings = LoraSettings()
     """The adapter that a policy without one gets."""
     critic: CriticSettings = CriticSettings()
     """The critic of a method that needs one."""
+    alarms: AlarmSettings = AlarmSettings()
+    """When a run is stopped."""
 
     @field_validator("method")
     @classmethod
@@ -94,8 +128,13 @@ class TrainSettings(Settings):
         return method
 
     def sha256(self) -> str:
-        """Digest of all of them."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        """Digest of all that decide what the updates are; a run may be gone on with under others of the rest."""
+        deciding = self.model_dump(mode="json", exclude=set(_WITHOUT_EFFECT))
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+
+
+_WITHOUT_EFFECT = ("stop_at", "processes", "peak_flops", "trackers", "checkpoint_every", "keep_checkpoints", "alarms")
+"""Settings that change no update."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +154,7 @@ class TrainReport:
     num_in_trust: int
     """Traces that the method let move the policy when their turn came."""
     num_left: int
-    """Admitted traces that no batch had room for; they stay admissible."""
+    """Admitted traces that no update has read; they stay admissible."""
     checkpoint_uri: str | None
     """Folder of the new version."""
     last_update: str
@@ -123,6 +162,8 @@ class TrainReport:
     reload_difference: float | None
     """Largest difference in nats between our scores and those of the new version loaded by plain transformers and
     peft."""
+    stopped: str | None = None
+    """Why the run ended before its plan did, by an alarm: such a version is held; None where none sounded."""
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -136,6 +177,8 @@ class TrainReport:
             lines.append(f"loaded by transformers and peft, it scores alike within {self.reload_difference:.1e} nats")
         if self.num_left:
             lines.append(f"{self.num_left} admitted traces are left for the next run")
+        if self.stopped is not None:
+            lines.append(f"stopped: {self.stopped}")
         return "\n".join([*lines, *self.notes, *([self.checkpoint_uri] if self.checkpoint_uri else [])])
 
     def save(self, path: Path) -> None:
@@ -157,8 +200,9 @@ def check_method(settings: TrainSettings) -> None:
     Loading the settings refuses the method's name alone, so a night asks this before it does anything else.
     """
     require_runnable(settings.method)
-    from train.learner import try_method
+    require_trackers(settings.trackers)
     from train.methods.catalog import by_name
+    from train.trace_batch import try_method
 
     try_method(by_name(settings.method, settings.options))
 
@@ -171,15 +215,21 @@ def train(  # noqa: PLR0913 - a step of the night takes the night's lake, settin
     run_id: str,
     run_folder: Path,
     now: datetime,
+    clock: Callable[[], datetime] | None = None,
     progress: Progress = silent,
 ) -> TrainReport:
     """Replay what the run admitted; a finished run is only reported, a killed one goes on from its last checkpoint.
+
+    Under torchrun every rank calls it with the same arguments, all but the first with a lake that is open for reading;
+    the first one writes. `clock` tells the time to a run that has to `stop_at` one; by default it stands at `now`.
 
     Reads the verdicts of the run, and each trace at the revision that was judged. Writes under `run_folder`: plan,
     checkpoints, metrics.jsonl, the folder `policy` of the new version, and report.json; and to the lake, each row
     once: `replays`, and the new version in `policies` as a candidate.
     """
     check_method(settings)
+    from train.ranks import join
     from train.run import Run
 
-    return Run(lake, model, settings, run_id, run_folder, now, progress).finish()
+    ranks = join(model.device)
+    return Run(lake, model, settings, run_id, run_folder, now, clock or (lambda: now), ranks, progress).finish()

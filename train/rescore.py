@@ -18,7 +18,7 @@ from schemas.policy import RESCORED
 from schemas.progress import Progress, silent
 from schemas.reasons import REASONS
 from schemas.settings import Settings
-from train.registry import ModelSettings, PolicyRow, adapter_folder, current_policy, policies
+from train.registry import ModelSettings, PolicyRow, current_policy, policies, weights_of
 
 if TYPE_CHECKING:
     from train.policy import Policy
@@ -218,7 +218,7 @@ def _score_version(work: _Work, row: PolicyRow, trace_ids: Sequence[str], *, is_
     if not trace_ids:
         return
     try:
-        adapter = adapter_folder(work.model, row)
+        weights = weights_of(work.model, row)
     except CheckpointError as error:
         if is_current:
             raise
@@ -228,7 +228,7 @@ def _score_version(work: _Work, row: PolicyRow, trace_ids: Sequence[str], *, is_
         from train.agreement import open_policy
 
         work.policy = open_policy(work.model)
-    work.policy.use(adapter)
+    work.policy.become(weights)
     _score_traces(work, work.policy, row.policy_version, trace_ids)
 
 

@@ -18,7 +18,8 @@ from train.sequences import LoggedSequence
 def score_packs(policy: Policy, traces: Sequence[Trace], *, token_budget: int) -> Iterator[tuple[Pack, list[Any]]]:
     """Every pack of these traces with the log-probabilities [A] of each of its sequences, as it is scored."""
     for pack in build_packs(traces, token_budget=token_budget):
-        with torch.inference_mode():
+        # Not in inference mode: weights that are gathered from other ranks would be lost to training afterwards.
+        with torch.no_grad():
             logprobs = policy.score(pack).logprobs.cpu().numpy()
         ends = np.cumsum([sequence.num_action_tokens for sequence in pack.sequences])
         yield pack, np.split(logprobs, ends[:-1])

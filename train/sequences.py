@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,12 @@ SEQUENCE_COLUMNS = (
 )
 """Columns of `traces` that a logged sequence is made of."""
 
+HEAD_COLUMNS = ("top_token_ids", "top_token_logprobs")
+"""Columns of `traces` with the logged heads, read only for a method that needs them."""
+
+LARGEST_HEAD_MASS = 1.0 + 1e-5
+"""What the probabilities of distinct tokens may add up to: a float32 log-softmax is off by so much at most."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class LoggedSequence:
@@ -42,6 +49,10 @@ class LoggedSequence:
     """[T] as logged; NaN where nothing was logged."""
     temperature: float
     """Sampling temperature, which is also that of the logged log-probabilities; refused when it is unknown."""
+    top_token_ids: npt.NDArray[np.int32] | None = None
+    """[A, K] the K most likely tokens at each action token, likeliest first; None where one of them has none."""
+    top_logprobs: npt.NDArray[np.float32] | None = None
+    """[A, K] their log-probabilities, as logged."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be scored."""
@@ -66,14 +77,22 @@ class LoggedSequence:
         return int(self.action_mask.sum())
 
     @property
+    def num_top(self) -> int:
+        """K of the logged heads, 0 where an action token has none."""
+        return 0 if self.top_token_ids is None else int(self.top_token_ids.shape[1])
+
+    @property
     def action_logprobs(self) -> npt.NDArray[np.float32]:
         """Behavior log-probabilities of the action tokens alone."""
         return self.behavior_logprobs[self.action_mask]
 
 
 def sequences_from_table(table: pa.Table) -> list[LoggedSequence]:
-    """The sequences of a table with `SEQUENCE_COLUMNS`, sorted by trace and position."""
-    rows = table.select(list(SEQUENCE_COLUMNS)).sort_by([("trace_id", "ascending"), ("sequence_index", "ascending")])
+    """The sequences of a table with `SEQUENCE_COLUMNS`, sorted by trace and position; with heads where it has them."""
+    heads = [name for name in HEAD_COLUMNS if name in table.column_names]
+    rows = table.select([*SEQUENCE_COLUMNS, *heads]).sort_by(
+        [("trace_id", "ascending"), ("sequence_index", "ascending")]
+    )
     lists = {name: _lists(rows[name]) for name in ("token_ids", "token_logprobs", "action_mask")}
     plain = rows.drop_columns(list(lists)).to_pylist()
     return [
@@ -86,6 +105,7 @@ def sequences_from_table(table: pa.Table) -> list[LoggedSequence]:
             action_mask=lists["action_mask"][at].astype(np.bool_),
             behavior_logprobs=lists["token_logprobs"][at].astype(np.float32),
             temperature=math.nan if row["temperature"] is None else row["temperature"],
+            **(_head(row["top_token_ids"], row["top_token_logprobs"], lists["action_mask"][at]) if heads else {}),
         )
         for at, row in enumerate(plain)
     ]
@@ -94,6 +114,29 @@ def sequences_from_table(table: pa.Table) -> list[LoggedSequence]:
 def by_trace(sequences: Iterable[LoggedSequence]) -> list[tuple[LoggedSequence, ...]]:
     """Sequences of one trace together, in the order of the traces; those of a trace must be neighbours."""
     return [tuple(group) for _, group in groupby(sequences, key=lambda sequence: sequence.trace_id)]
+
+
+def _head(
+    ids: list[list[int] | None] | None, logprobs: list[list[float] | None] | None, mask: npt.NDArray[np.generic]
+) -> dict[str, Any]:
+    """The heads of the action tokens, cut to the K that all of them have; nothing where one of them is no head."""
+    if ids is None or logprobs is None:
+        return {}
+    pairs = [(ids[at] or [], logprobs[at] or []) for at in np.flatnonzero(mask)]
+    length = min((len(own) for own, _ in pairs), default=0)
+    if not length:
+        return {}
+    # A server lists the sampled token last where it is not among the likeliest.
+    sorted_ids, sorted_logprobs = [], []
+    for own_ids, own_logprobs in pairs:
+        order = sorted(range(len(own_ids)), key=lambda at, said=own_logprobs: -said[at])[:length]  # type: ignore[misc]  # mypy takes no default of a lambda
+        sorted_ids.append([own_ids[at] for at in order])
+        sorted_logprobs.append([own_logprobs[at] for at in order])
+    found = np.array(sorted_logprobs, dtype=np.float64)
+    is_sound = bool((found <= 0).all() and (np.exp(found).sum(1) <= LARGEST_HEAD_MASS).all())
+    if not is_sound or any(len(set(own)) < length for own in sorted_ids):
+        return {}
+    return {"top_token_ids": np.array(sorted_ids, dtype=np.int32), "top_logprobs": found.astype(np.float32)}
 
 
 def _lists(column: pa.ChunkedArray) -> list[npt.NDArray[np.generic]]:

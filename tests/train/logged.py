@@ -8,9 +8,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from train.learner import Facts, Optimization
+from train.optimization import Optimization
 from train.registry import ModelSettings, PolicySettings
 from train.sequences import LoggedSequence
+from train.trace_batch import Facts
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 """The clock of all tests here."""

@@ -11,6 +11,7 @@ from train.behavior import BehaviorPolicies
 from train.logprobs import action_tokens
 from train.packing import make_pack
 from train.policy import Policy
+from train.registry import Weights
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +20,11 @@ def adapters(tiny_folder, tmp_path_factory):
     root = tmp_path_factory.mktemp("adapters")
     made = {f"v{seed}": save_random_adapter(root / str(seed), tiny_folder, seed=seed) for seed in (1, 2)}
     return {"v0": None, **made}
+
+
+def weights_by_version(base, adapters):
+    """Where each version lies."""
+    return {name: Weights(base, adapter) for name, adapter in adapters.items()}
 
 
 def sequences_by(*versions):
@@ -30,9 +36,9 @@ def sequences_by(*versions):
 def test_each_sequence_is_asked_of_the_version_that_wrote_it(tiny_folder, adapters):
     """Three versions in one pack, the same states as each of them has by itself."""
     policy = Policy.load(tiny_folder)
-    asked = BehaviorPolicies(policy.twin(), adapters)
+    asked = BehaviorPolicies(policy.twin(), weights_by_version(tiny_folder, adapters))
     pack = make_pack(sequences_by("v2", "v0", "v1", "v2"))
-    found = torch.split(asked.hidden_states(pack), [each.num_action_tokens for each in pack.sequences])
+    found = torch.split(asked.states(pack).hidden, [each.num_action_tokens for each in pack.sequences])
     for sequence, states in zip(pack.sequences, found, strict=True):
         alone = Policy.load(tiny_folder)
         alone.use(adapters[sequence.behavior_version])
@@ -61,7 +67,7 @@ def test_a_twin_holds_the_weights_once_and_its_adapters_alone(tiny_folder, adapt
 @pytest.mark.parametrize("version", [None, "v9"])
 def test_an_unknown_version_is_refused_by_trace(version, tiny_folder, adapters):
     """Nobody can be asked."""
-    asked = BehaviorPolicies(Policy.load(tiny_folder).twin(), adapters)
+    asked = BehaviorPolicies(Policy.load(tiny_folder).twin(), weights_by_version(tiny_folder, adapters))
     (sequence,) = sequences_by(version)
     with pytest.raises(BatchError, match=f"trace {sequence.trace_id}: written by .* expected one of v0, v1, v2"):
-        asked.hidden_states(make_pack([sequence]))
+        asked.states(make_pack([sequence]))

@@ -7,14 +7,16 @@ import pytest
 import torch
 from peft import PeftModel
 
-from schemas.errors import SettingsError
 from tests.train.klpo_literal import literal_loss
-from tests.train.logged import OPTIMIZATION, Facts, forked_traces, plain_model, save_random_adapter, served_by
+from tests.train.logged import OPTIMIZATION, forked_traces, plain_model, save_random_adapter, served_by
 from train.behavior import BehaviorPolicies
 from train.learner import Learner
 from train.methods import KLPO
 from train.policy import Policy
+from train.recorded import Expectations
+from train.registry import Weights
 from train.replay import TrainSettings, check_method
+from train.trace_batch import Facts
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +68,10 @@ def _literal_gradient(folder, adapters, traces, route, beta):
 
 def _learner(folder, adapters, method, token_budget=10_000):
     policy = Policy.load(folder)
-    asked = BehaviorPolicies(policy.twin(), adapters)
+    versions = {name: Weights(folder, adapter) for name, adapter in adapters.items()}
+    asked = Expectations(BehaviorPolicies(policy.twin(), versions))
     policy.use(adapters["v2"])
-    return Learner(policy, method, OPTIMIZATION, token_budget, behavior=asked)
+    return Learner(policy, method, OPTIMIZATION, token_budget, recorder=asked)
 
 
 def _facts(traces):
@@ -91,20 +94,13 @@ def test_the_gradient_is_that_of_the_literal_loss(route, token_budget, tiny_fold
 
 def test_binary_centering_asks_nobody(tiny_folder, adapters, traces):
     """It reads the sampled token alone, and says what it is."""
-    learner = replace(_learner(tiny_folder, adapters, KLPO(centering="binary")), behavior=None)
+    learner = replace(_learner(tiny_folder, adapters, KLPO(centering="binary")), recorder=None)
     learned = learner.learn(0, traces, _facts(traces))
     assert learned.moved
     assert "an approximation: not centred" in str(learned.update)
 
 
-@pytest.mark.parametrize("centering", ["exact", "binary"])
+@pytest.mark.parametrize("centering", ["exact", "monte_carlo", "topk", "binary"])
 def test_what_the_trainer_can_centre_is_taken(centering):
     """At once, before a night begins."""
     check_method(TrainSettings(method="klpo", options={"centering": centering}))
-
-
-@pytest.mark.parametrize("centering", ["monte_carlo", "topk"])
-def test_what_no_batch_of_the_trainer_carries_is_refused(centering):
-    """No draws and no heads: the message names what needs none."""
-    with pytest.raises(SettingsError, match=r"the trainer cannot run klpo with them: .*have no records"):
-        check_method(TrainSettings(method="klpo", options={"centering": centering}))

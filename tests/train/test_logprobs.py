@@ -7,7 +7,7 @@ import torch
 
 from tests.train.logged import logged
 from train import logprobs
-from train.logprobs import ActionTokens, action_tokens, token_logprobs
+from train.logprobs import ActionTokens, BehaviorStates, action_tokens, token_logprobs
 from train.packing import make_pack
 
 
@@ -114,7 +114,7 @@ def test_expectations_under_the_behavior_policy_are_those_of_full_logits(block, 
     behavior = torch.randn(7, 5, generator=torch.Generator().manual_seed(9))
     *leaves, tokens = _inputs()
     *others, _ = _inputs()
-    scores = token_logprobs(*leaves, tokens, behavior_hidden=behavior)
+    scores = token_logprobs(*leaves, tokens, behavior=BehaviorStates(behavior, leaves[1].detach(), leaves[2].detach()))
     log_p, log_q = (
         torch.log_softmax((states @ others[1].T + others[2]) / tokens.temperatures[:, None], -1)
         for states in (others[0], behavior)
@@ -133,7 +133,8 @@ def test_expectations_under_the_behavior_policy_are_those_of_full_logits(block, 
 def test_a_policy_expects_of_itself_its_own_entropy():
     """Sum p log p is minus the entropy, and nothing is gained by moving: its gradient is 0."""
     hidden, weight, bias, tokens = _inputs()
-    scores = token_logprobs(hidden, weight, bias, tokens, with_entropies=True, behavior_hidden=hidden.detach())
+    itself = BehaviorStates(hidden.detach(), weight.detach(), bias.detach())
+    scores = token_logprobs(hidden, weight, bias, tokens, with_entropies=True, behavior=itself)
     scores.expected_logprobs.sum().backward()
     torch.testing.assert_close(scores.expected_logprobs.detach(), -scores.entropies, atol=1e-6, rtol=1e-6)
     assert float(hidden.grad.abs().max()) < 1e-6

@@ -11,13 +11,13 @@ from tests.train.logged import NOW, model_settings, save_random_adapter
 from train.registry import (
     ModelSettings,
     PolicySettings,
-    adapter_folder,
     current_policy,
     hold,
     name_of_new,
     policies,
     policy,
     register,
+    weights_of,
     weights_sha256,
 )
 
@@ -42,7 +42,7 @@ def test_a_registered_version_says_where_it_stands(lake, model):
     row = policy(lake, "v2")
     assert (row.optimizer_step, row.parent_version, row.state, row.created_at) == (2, "v1", "current", NOW)
     assert row.checkpoint_sha256 == weights_sha256(model.policies[2].adapter)
-    assert policy(lake, "v0").adapter is None
+    assert policy(lake, "v0").weights.adapter is None
 
 
 def test_the_current_policy_is_the_one_that_the_settings_call_so(lake, model):
@@ -111,10 +111,10 @@ def test_weights_are_looked_for_where_the_settings_say(lake, model, tmp_path):
     moved = tmp_path / "moved"
     model.policies[1].adapter.rename(moved)
     settings = model.model_copy(update={"policies": (model.policies[1].model_copy(update={"adapter": moved}),)})
-    assert adapter_folder(settings, policy(lake, "v1")) == moved
+    assert weights_of(settings, policy(lake, "v1")).adapter == moved
     shutil.copytree(model.policies[2].adapter, moved, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match="not those that were registered"):
-        adapter_folder(settings, policy(lake, "v1"))
+        weights_of(settings, policy(lake, "v1"))
 
 
 def test_a_new_version_is_named_by_its_step(lake, model):

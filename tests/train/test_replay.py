@@ -13,7 +13,6 @@ from peft import AutoPeftModelForCausalLM
 from pydantic import ValidationError
 
 from schemas.errors import CheckpointError, SettingsError, TrainingError, UsageError
-from schemas.progress import silent
 from tests.train import night
 from tests.train.logged import (
     NOW,
@@ -26,7 +25,8 @@ from tests.train.logged import (
     save_random_adapter,
     served_by,
 )
-from train import run as module
+from train import new_version, run
+from train.learner import Learner
 from train.registry import current_policy, policies, policy, register
 from train.replay import CriticSettings, LoraSettings, TrainReport, TrainSettings, train
 from train.sequences import SEQUENCE_COLUMNS, sequences_from_table
@@ -191,7 +191,7 @@ def test_a_critic_is_kept_with_the_policy_that_it_belongs_to(root, tiny_folder):
     assert (report.num_updates, report.num_steps, report.num_in_trust) == (3, 2, 8)
     assert report.notes == ("the critic has learned from 3 batches; the policy waited for it in 1 of 3",)
     facts = json.loads((root / "critics" / "sao" / report.policy_version / "critic.json").read_text())
-    assert facts == {"num_updates": 3, "value_range": None, "hidden_size": 32}
+    assert facts == {"num_updates": 3, "value_range": None, "hidden_size": 32, "trunk": "shared"}
 
 
 def test_a_kept_critic_does_not_warm_up_again(root, tiny_folder):
@@ -223,9 +223,18 @@ def test_kill_minus_nine_and_the_same_command_again(die_at, root, finished, tiny
     assert report.notes == ((f"went on after update {die_at - 2}, where it had been stopped",) if die_at > 1 else ())
 
 
+PLACES = {
+    "save_checkpoint": run,
+    "export_policy": new_version,
+    "largest_reload_difference": new_version,
+    "keep_critic": run,
+}
+
+
 @pytest.mark.parametrize("place", ["save_checkpoint", "export_policy", "largest_reload_difference"])
 def test_a_run_that_dies_between_two_commits_doubles_nothing(place, root, finished, tiny_folder, monkeypatch):
     """Whatever was written last, the next call finds it and does the rest once."""
+    module = PLACES[place]
     original = getattr(module, place)
 
     def die(*arguments, **named):
@@ -251,6 +260,7 @@ def test_a_run_with_a_critic_that_dies_goes_on_to_the_same_policy_and_critic(
     straight = tmp_path / "straight"
     shutil.copytree(root, straight)
     expected = _sao(straight, tiny_folder)
+    module = PLACES[place]
     original = getattr(module, place)
 
     def die(*arguments, **named):
@@ -272,7 +282,7 @@ def test_a_version_that_was_not_registered_yet_is_registered(root, tiny_folder, 
     """A kill between the report and the policies leaves a version that the next call registers."""
     with Lake.open(root / "lake") as lake:
         with monkeypatch.context() as patch:
-            patch.setattr(module.Run, "_register", lambda *_: None)
+            patch.setattr(new_version.NewVersion, "register", lambda *_: None)
             night.replay(lake, root, tiny_folder)
         assert [row.policy_version for row in policies(lake)] == ["v0", "v1"]
         night.replay(lake, root, tiny_folder)
@@ -283,7 +293,7 @@ def test_other_settings_do_not_go_on_with_a_run(root, tiny_folder, monkeypatch):
     """A half-finished run belongs to the settings that it was begun with."""
     with Lake.open(root / "lake") as lake:
         with monkeypatch.context() as patch:
-            patch.setattr(module, "export_policy", _die)
+            patch.setattr(new_version, "export_policy", _die)
             with pytest.raises(KeyboardInterrupt):
                 night.replay(lake, root, tiny_folder)
         with pytest.raises(UsageError, match="other training settings"):
@@ -303,14 +313,14 @@ def test_rewards_that_teach_nothing_make_no_version(root, tiny_folder):
 
 def test_a_number_that_is_not_finite_leaves_the_last_good_checkpoint(root, tiny_folder, monkeypatch):
     """The run stops with a fault; what was checkpointed before stays."""
-    original = module.Learner.learn
+    original = Learner.learn
 
     def overflow(self, number, *arguments):
         if number == 1:
             next(iter(self.parameters.values())).data.fill_(float("nan"))
         return original(self, number, *arguments)
 
-    monkeypatch.setattr(module.Learner, "learn", overflow)
+    monkeypatch.setattr(Learner, "learn", overflow)
     with Lake.open(root / "lake") as lake, pytest.raises(TrainingError, match="logprobs nan"):
         night.replay(lake, root, tiny_folder)
     assert [path.name for path in (root / "run" / "checkpoints").iterdir()] == ["000001"]
@@ -335,15 +345,15 @@ def test_a_policy_without_an_adapter_gets_one(tmp_path, empty_root, tiny_folder)
 def test_a_run_without_admitted_traces_is_refused(root, tiny_folder):
     """There is nothing to plan."""
     with Lake.open(root / "lake") as lake:
-        run = module.Run(lake, night.settings_of(root, tiny_folder), night.SETTINGS, "other", root / "x", NOW, silent)
+        model = night.settings_of(root, tiny_folder)
         with pytest.raises(UsageError, match="no admitted trace"):
-            run.finish()
+            train(lake, model=model, settings=night.SETTINGS, run_id="other", run_folder=root / "x", now=NOW)
 
 
 def test_an_export_of_other_weights_is_refused(root, tiny_folder, monkeypatch):
     """The parent's adapter under the new version's name; on a resumed run too, whose policy is its checkpoint's."""
-    original = module.export_policy
-    monkeypatch.setattr(module, "export_policy", lambda _, *rest, **named: original(root / "v1", *rest, **named))
+    original = new_version.export_policy
+    monkeypatch.setattr(new_version, "export_policy", lambda _, *rest, **named: original(root / "v1", *rest, **named))
     with Lake.open(root / "lake") as lake:
         for _ in range(2):
             with pytest.raises(CheckpointError, match="off what was trained"):

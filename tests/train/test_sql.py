@@ -5,6 +5,7 @@ import pytest
 
 from schemas.tables import table
 from tests.train.logged import NOW, admit, land, logged, score
+from tests.warehouse.rows import update
 from train.rescore import DISQUALIFYING
 
 
@@ -135,6 +136,21 @@ def test_updates_that_are_there_are_left_out(lake):
     columns = [field for field in table("replays").schema if field.name != "schema_version"]
     incoming = pa.Table.from_pylist(rows, schema=pa.schema(columns))
     assert lake.query("train/not_yet_replayed", {"incoming": incoming})["step"].to_pylist() == [1]
+
+
+def test_figures_of_updates_that_are_there_are_left_out(lake):
+    """A killed run makes an update again, and the lake holds its first figures, once."""
+    rows = [update(step, run_id=run_id) for run_id in ("r", "s") for step in range(2)]
+    with lake.transaction() as transaction:
+        transaction.append("updates", rows[:3])
+    columns = [field for field in table("updates").schema if field.name != "schema_version"]
+    again = [update(0, run_id="r", tokens_per_second=1.0), *rows[1:]]
+    incoming = pa.Table.from_pylist(again, schema=pa.schema(columns))
+    found = lake.query("train/not_yet_updated", {"incoming": incoming})
+    assert [(row["run_id"], row["step"]) for row in found.to_pylist()] == [("s", 1)]
+    with lake.transaction() as transaction:
+        transaction.append("updates", found)
+    assert lake.query("train/not_yet_updated", {"incoming": incoming}).num_rows == 0
 
 
 def test_only_what_this_run_admitted_is_admitted(two):
