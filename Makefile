@@ -43,7 +43,7 @@ types: $(VENV)/.ready  ## mypy, strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready  ## benchmarks, each against a peer in the same run
-	@for name in canary_faults ingest methods lag; do echo "== $$name"; $(BIN)/python bench/$$name.py; done
+	@for name in canary_faults ingest methods lag trainer; do echo "== $$name"; $(BIN)/python bench/$$name.py; done
 
 docs: $(VENV)/.ready  ## the pages that are rendered from code
 	$(BIN)/python -m schemas.tables > docs/tables.md

@@ -103,6 +103,9 @@ def varlen_attention(
         )
     scale = options.pop("scaling", None)
     _refuse_other_attention(module, attention_mask, layout, options)
+    if value.dtype in (torch.bfloat16, torch.float16):
+        # Under autocast the rotation has made them float32 again, which no flash kernel takes.
+        query, key = query.to(value.dtype), key.to(value.dtype)
     repeats = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
     if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
