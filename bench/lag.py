@@ -1,6 +1,6 @@
 """What does age cost? Expected reward after a fixed number of updates, by how old the traces are, for each method.
 
-    python bench/lag.py [--seeds 16] [--lags 0 1 2 4 8 16 32]
+    python bench/lag.py [--seeds 12] [--first-seed 1000] [--lags 0 1 2 4 8 16 32] [--write]
 
 A policy that is a table of probabilities begins with a strong habit of one wrong word at each place, as a served policy
 has habits, and learns from single tries by plain gradient ascent. Each batch was written by the policy of so many
@@ -9,7 +9,8 @@ REINFORCE without a correction, which takes old traces for new ones. Means over 
 with the 95% interval of Student's t, and of each method its paired difference to the baseline on the same seeds.
 
 A table says which mechanism acts at which age, and nothing about a language model: methods differ in their baselines
-too, and critics of eighteen numbers are not critics.
+too, and critics of eighteen numbers are not critics. `--write` puts the tables into docs/lag.md, whose prose stays, and
+the curves into docs/lag.svg.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import torch
@@ -38,6 +41,9 @@ CRITIC_RATE = 0.3
 
 STUDENT = {7: 2.365, 9: 2.262, 11: 2.201, 15: 2.131, 23: 2.069, 31: 2.040}
 """97.5% point of Student's t by degrees of freedom, from its tables."""
+
+FIRST_SEED = 1000
+"""The learning rate and the scale of this world were settled on seeds 0 to 15; these are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +148,64 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(values), STUDENT[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def difference(contestant: Contestant, *, lag: int, seeds: int) -> tuple[float, float]:
+def difference(contestant: Contestant, *, lag: int, seeds: Sequence[int]) -> tuple[float, float]:
     """Mean over seeds of its reward less the baseline's on the same seed, and half the interval."""
-    return interval(
-        [learn(contestant, lag=lag, seed=seed) - learn(BASELINE, lag=lag, seed=seed) for seed in range(seeds)]
-    )
+    return interval([learn(contestant, lag=lag, seed=seed) - learn(BASELINE, lag=lag, seed=seed) for seed in seeds])
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Of one contestant, by lag: mean and half the interval of its reward, and of its difference to the baseline."""
+
+    name: str
+    rewards: Mapping[int, tuple[float, float]]
+    differences: Mapping[int, tuple[float, float]]
+
+
+def curves(lags: Sequence[int], seeds: Sequence[int]) -> list[Curve]:
+    """Of every contestant; each is printed when it is there."""
+    of_baseline: dict[int, list[float]] = {}
+    made = []
+    for contestant in CONTESTANTS:
+        rewards, differences = {}, {}
+        for lag in lags:
+            found = [learn(contestant, lag=lag, seed=seed) for seed in seeds]
+            base = of_baseline.setdefault(lag, found)
+            rewards[lag] = interval(found)
+            differences[lag] = interval([own - other for own, other in zip(found, base, strict=True)])
+        made.append(Curve(contestant.name, rewards, differences))
+        _tell(contestant.name, rewards, "")
+        if contestant is not BASELINE:
+            _tell("  less the baseline", differences, "+")
+    return made
+
+
+def _tell(name: str, cells: Mapping[int, tuple[float, float]], sign: str) -> None:
+    told = [f"{mean:{sign}.3f} +-{half:.3f}".rjust(17) for mean, half in cells.values()]
+    print(name.ljust(24) + "".join(told), flush=True)
 
 
 def main() -> None:
-    """Print rewards and paired differences by lag."""
+    """Print rewards and paired differences by lag, and write them down if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--seeds", type=int, default=16, choices=[degrees + 1 for degrees in STUDENT])
+    parser.add_argument("--seeds", type=int, default=12, choices=[degrees + 1 for degrees in STUDENT])
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--lags", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16, 32])
+    parser.add_argument("--write", action="store_true", help="write docs/lag.md and docs/lag.svg as well")
     options: Any = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"expected share of right words after {NUM_UPDATES} updates, {options.seeds} seeds, 95% intervals")
+    last = options.first_seed + options.seeds - 1
+    head = f"expected share of right words after {NUM_UPDATES} updates, seeds {options.first_seed} to {last}"
+    print(f"{head}, 95% intervals")
     print("method".ljust(24) + "".join(f"lag {lag}".rjust(17) for lag in options.lags))
-    of_baseline: dict[int, list[float]] = {}
-    for contestant in CONTESTANTS:
-        cells, against = [], []
-        for lag in options.lags:
-            found = [learn(contestant, lag=lag, seed=seed) for seed in range(options.seeds)]
-            base = of_baseline.setdefault(lag, found)
-            cells.append("{:.3f} +-{:.3f}".format(*interval(found)))
-            against.append("{:+.3f} +-{:.3f}".format(*interval([a - b for a, b in zip(found, base, strict=True)])))
-        print(contestant.name.ljust(24) + "".join(cell.rjust(17) for cell in cells), flush=True)
-        if contestant is not BASELINE:
-            print("  less the baseline".ljust(24) + "".join(cell.rjust(17) for cell in against), flush=True)
+    made = curves(options.lags, range(options.first_seed, last + 1))
+    spent = f"{time.process_time():.0f} s of one core"
+    print(spent)
+    if options.write:
+        from lag_page import write  # It lies beside this file when this is run, and a test needs none of it.
+
+        command = f"python bench/lag.py --seeds {options.seeds} --first-seed {options.first_seed} --write"
+        write(made, f"`{command}`, {datetime.now(tz=UTC).date()}, CPU, {spent}. {head.capitalize()}.")
 
 
 if __name__ == "__main__":

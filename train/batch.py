@@ -12,6 +12,7 @@ from torch import Tensor
 
 from schemas.errors import BatchError, TrainingError
 from schemas.numbers import SENTINEL
+from train.action_axis import ActionAxis, first_true
 from train.batch_statistics import BatchStatistics, GroupStatistics
 from train.records import Records
 
@@ -77,34 +78,42 @@ class Batch:
     """Of the groups in the whole batch; found from the rewards when it is the whole."""
     whole: BatchStatistics | None = None
     """Statistics of the batch that this one is a part of; None when it is the whole."""
-    num_snapped: int = 0
-    """Log-probabilities in (0, SNAP] that were read as 0, counted as they come in."""
+    num_snapped_logged: int = 0
+    """Logged log-probabilities in (0, SNAP] that were read as 0, counted as they come in."""
+    num_snapped_scored: int = 0
+    """The same of the current policy's, in its last scores."""
 
     trace_index: Tensor = field(init=False)
     """[N] index of the trace that each token belongs to."""
     num_action_tokens: Tensor = field(init=False)
     """[B] action tokens of each trace, over all its sequences: the T of the equations."""
+    actions: ActionAxis = field(init=False)
+    """The A action tokens alone, on whose axis updates are computed."""
     _own: BatchStatistics = field(init=False)
+    _packed: dict[str, Tensor] = field(init=False)
     _made: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         """Check the shapes, then the numbers, and derive what every method needs."""
         self._set("_made", {})
+        self._set("_packed", {})
         self._check_traces()
         self._check_layout()
         self._unify_numbers()
         self._set("trace_index", torch.repeat_interleave(self.sequence_traces, self.sequence_lengths))
-        counts = torch.bincount(self.trace_index[self.action_mask], minlength=len(self.trace_ids))
+        self._set("actions", ActionAxis(self.action_mask, self.trace_index, len(self.trace_ids)))
+        counts = self.actions.counts
         self._set("num_action_tokens", counts)
-        if not int(counts.sum()):
+        if not len(self.actions):
             raise BatchError("batch: no action token in any trace; expected at least one; mend the action masks")
-        snapped = self._check_logprobs("behavior_logprobs", SENTINEL)
-        snapped += self._check_logprobs("logprobs", -torch.inf) + self._check_logprobs("prox_logprobs", -torch.inf)
+        logged = self._check_logprobs("behavior_logprobs", SENTINEL) + self._check_logprobs("prox_logprobs", -torch.inf)
+        scored = self._check_logprobs("logprobs", -torch.inf)
         if self.records is not None:
-            records, more = self.records.checked(self, SNAP)
+            records, in_log, in_scores = self.records.checked(self, SNAP)
             self._set("records", records)
-            snapped += more
-        self._set("num_snapped", self.num_snapped + snapped)
+            logged, scored = logged + in_log, scored + in_scores
+        self._set("num_snapped_logged", self.num_snapped_logged + logged)
+        self._set("num_snapped_scored", self.num_snapped_scored + scored)
         self._set("_own", BatchStatistics.of(self.rewards, counts))
         if self.groups is not None and self.group_statistics is None:
             self._set("group_statistics", GroupStatistics.of(self.rewards, self.groups))
@@ -126,6 +135,11 @@ class Batch:
     def statistics(self) -> BatchStatistics:
         """Statistics of the whole batch, of which this may be a part."""
         return self.whole or self._own
+
+    @property
+    def num_snapped(self) -> int:
+        """Log-probabilities in (0, SNAP] that were read as 0."""
+        return self.num_snapped_logged + self.num_snapped_scored
 
     @property
     def dtype(self) -> torch.dtype:
@@ -174,7 +188,8 @@ class Batch:
         """The same batch on the device of `logprobs` [N], which come from the policy being trained.
 
         `recorded` [N, K] are those of the recorded tokens, from the same pass; without them the records have none.
-        A number that is not finite or is positive there is our own fault, not the log's: `TrainingError`.
+        Entropies are dropped: they are those of other weights. A number that is not finite or is positive there is our
+        own fault, not the log's: `TrainingError`.
         """
         if logprobs.shape != self.action_mask.shape:
             raise TrainingError(
@@ -186,17 +201,24 @@ class Batch:
             if moved.records is None and logprobs.dtype == moved.dtype:
                 return moved._with_own_logprobs(logprobs.detach())
             records = None if moved.records is None else moved.records.with_logprobs(recorded)
-            return replace(moved, logprobs=logprobs, records=records)
+            return replace(moved, logprobs=logprobs, records=records, entropies=None, num_snapped_scored=0)
         except BatchError as error:
             raise TrainingError(str(error)) from error
 
     def _with_own_logprobs(self, logprobs: Tensor) -> Batch:
         """The same batch with these; nothing else has changed, so nothing else is checked a second time."""
-        scored = copy(self)
-        scored._set("_made", {})
-        scored._set("logprobs", logprobs)
-        scored._set("num_snapped", self.num_snapped + scored._check_logprobs("logprobs", -torch.inf))
+        scored = self._with("logprobs", logprobs)
+        scored._set("entropies", None)
+        scored._set("num_snapped_scored", scored._check_logprobs("logprobs", -torch.inf))
         return scored
+
+    def _with(self, name: str, tokens: Tensor) -> Batch:
+        """The same batch with another field [N] of its type; what was found on the others' axis of actions stays."""
+        made = copy(self)
+        made._set(name, tokens)
+        made._set("_made", {})
+        made._set("_packed", {known: packed for known, packed in self._packed.items() if known != name})
+        return made
 
     def with_values(self, values: Tensor) -> Batch:
         """The same batch on the device of `values` [N], the critic's predictions before it learns from this batch."""
@@ -205,7 +227,8 @@ class Batch:
                 f"values of shape {tuple(values.shape)} for a batch of {len(self.action_mask)} tokens; expected one "
                 f"number a token, from the tokens before it; run the critic in the batch's own packing order"
             )
-        return replace(self.to(values.device), values=values)
+        moved = self.to(values.device)
+        return moved._with("values", values.detach()) if values.dtype == moved.dtype else replace(moved, values=values)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on `device`."""
@@ -225,6 +248,17 @@ class Batch:
             self._made[name] = make()
         made: _Made = self._made[name]
         return made
+
+    def on_actions(self, name: str) -> Tensor | None:
+        """The field of that name at the action tokens alone, [N] to [A], kept; None where the batch has none."""
+        tokens = getattr(self, name)
+        if tokens is not None and name not in self._packed:
+            self._packed[name] = self.actions.pack(tokens)
+        return self._packed.get(name)
+
+    def place_of_action(self, action: int) -> str:
+        """Where an action token lies, by its place among the A, in the words of `place`."""
+        return self.place(int(self.actions.positions[action]))
 
     def place(self, token: int) -> str:
         """Where a packed token lies, in words: its trace, its sequence if there are several, its position."""
@@ -283,9 +317,8 @@ class Batch:
                 f"expected one number a trace; give one for each of trace_ids"
             )
         rewards = self.rewards.detach().to(torch.float64)
-        bad = (~torch.isfinite(rewards)).nonzero()
-        if len(bad):
-            trace = int(bad[0])
+        trace = first_true(~torch.isfinite(rewards))
+        if trace is not None:
             raise BatchError(
                 f"trace {self.trace_ids[trace]}: reward {float(rewards[trace])}; expected a finite number; "
                 f"leave a trace without a reward out of the batch"
@@ -341,22 +374,21 @@ class Batch:
 
     def _check_logprobs(self, name: str, lowest: float) -> int:
         """Refuse what is no log-probability on an action token; snap rounding above 0 and count it."""
-        logprobs = getattr(self, name)
-        if logprobs is None:
+        logprobs, acted = getattr(self, name), self.on_actions(name)
+        if acted is None:
             return 0
         # The extremes tell at once that nothing is wrong. Comparisons are False for NaN, so that it counts as bad.
-        least, most = torch.where(self.action_mask, logprobs, 0.0).aminmax()
+        least, most = acted.aminmax()
         if bool((least > lowest) & (most <= 0.0)):
             return 0
-        good = (logprobs > lowest) & (logprobs <= SNAP)
-        bad = (self.action_mask & ~good).nonzero()
-        if len(bad):
-            token = int(bad[0])
+        bad = first_true(~((acted > lowest) & (acted <= SNAP)))
+        if bad is not None:
             raise BatchError(
-                f"{self.place(token)}: {name} {float(logprobs[token])} on an action token; expected a natural-log "
+                f"{self.place_of_action(bad)}: {name} {float(acted[bad])} on an action token; expected a natural-log "
                 f"probability above {lowest:g} and not above 0; quarantine the trace, or mend the action mask if the "
                 f"policy did not sample that token"
             )
         above = self.action_mask & (logprobs > 0)
         self._set(name, torch.where(above, torch.zeros_like(logprobs), logprobs))
+        self._packed[name] = acted.clamp(max=0.0)
         return int(above.sum())

@@ -14,7 +14,7 @@ def rows_of_batch(batch: Batch) -> list[dict[str, Any]]:
     """One row a sequence, in packing order; `Batch.from_rows` of them in the same dtype is the same batch.
 
     Only what the batch has. What lies off the action mask is None. Groups come out as numbers, whatever named them. The
-    statistics of a larger batch, which a part carries, are not in its rows.
+    statistics of a larger batch, which a part carries, are not in its rows, nor are `records.sampled_logprobs`.
     """
     ends = batch.sequence_lengths.cumsum(0).tolist()
     starts = [0, *ends[:-1]]

@@ -93,6 +93,8 @@ class TokenScores:
     """Sum over the vocabulary of q log p, q being the behavior policy's distribution; carries the graph of p."""
     expected_behavior_logprobs: Tensor | None
     """Sum over the vocabulary of q log q, a constant."""
+    sampled_behavior_logprobs: Tensor | None
+    """What the behavior policy says of the tokens themselves, a constant: beside what was logged, the noise of engines."""
     recorded_logprobs: Tensor | None
     """[A, K] log-probabilities of K other tokens at each place; carries the graph."""
 
@@ -115,7 +117,7 @@ def token_logprobs(  # noqa: PLR0913 - states, head and tokens, and three things
     float32 whatever autocast says. [A, V] is never held: blocks of tokens are projected, and projected again on the way
     back.
     """
-    logprobs, entropies, expected, own, recorded = _BlockwiseLogprobs.apply(  # type: ignore[no-untyped-call]  # torch has no type for it
+    logprobs, entropies, expected, own, again, recorded = _BlockwiseLogprobs.apply(  # type: ignore[no-untyped-call]  # torch has no type for it
         hidden, weight, bias, behavior, recorded_ids, tokens, with_entropies
     )
     expects = behavior is not None
@@ -124,6 +126,7 @@ def token_logprobs(  # noqa: PLR0913 - states, head and tokens, and three things
         entropies if with_entropies else None,
         expected if expects else None,
         own if expects else None,
+        again if expects else None,
         None if recorded_ids is None else recorded,
     )
 
@@ -141,9 +144,9 @@ class _BlockwiseLogprobs(torch.autograd.Function):
         recorded_ids: Tensor | None,
         tokens: ActionTokens,
         with_entropies: bool,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
         logprobs = torch.empty(len(hidden), dtype=_wide(hidden), device=hidden.device)
-        entropies, expected, own = (torch.empty_like(logprobs) for _ in range(3))
+        entropies, expected, own, again = (torch.empty_like(logprobs) for _ in range(4))
         recorded = logprobs.new_empty((0, 0) if recorded_ids is None else recorded_ids.shape)
         for block in _blocks(len(hidden), len(weight)):
             log_softmax = _log_softmax(hidden[block], weight, bias, tokens.temperatures[block])
@@ -154,15 +157,16 @@ class _BlockwiseLogprobs(torch.autograd.Function):
                 log_q = behavior.log_softmax(block, tokens.temperatures[block])
                 q = log_q.exp()
                 expected[block], own[block] = (q * log_softmax).sum(-1), (q * log_q).sum(-1)
+                again[block] = log_q.gather(-1, tokens.token_ids[block, None])[:, 0]
             if recorded_ids is not None:
                 recorded[block] = log_softmax.gather(-1, recorded_ids[block])
         context.save_for_backward(hidden, weight, bias, recorded_ids)
         context.tokens, context.behavior = tokens, behavior
-        constants = [entropies, own]
+        constants = [entropies, own, again]
         constants += [] if behavior is not None else [expected]
         constants += [] if recorded_ids is not None else [recorded]
         context.mark_non_differentiable(*constants)
-        return logprobs, entropies, expected, own, recorded
+        return logprobs, entropies, expected, own, again, recorded
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -180,7 +184,7 @@ class _BlockwiseLogprobs(torch.autograd.Function):
                 q = context.behavior.log_softmax(block, temperatures).exp_()
                 others = q.sub_(p).mul_(gradients[2][block, None] / divisors)
             if recorded_ids is not None:
-                pulls = gradients[4][block] / divisors
+                pulls = gradients[5][block] / divisors
                 recorded = (p * -pulls.sum(-1, keepdim=True)).scatter_add_(-1, recorded_ids[block], pulls)
                 others = recorded if others is None else others.add_(recorded)
             # d log p / d logits = (one-hot - p) / temperature

@@ -21,7 +21,6 @@ from train.recorded import Draws, Expectations, LoggedHeads, Recorder
 from train.registry import ModelSettings, PolicyRow, weights_of
 from train.replay import LoraSettings, TrainSettings
 from train.speed import known_peak
-from train.trace_batch import kind_needed
 
 DRAWS = 16
 """Draws of the behavior policy at each token, unless the method's options say how many. KLPO, arXiv:2610.08963: its
@@ -110,7 +109,7 @@ class Opening:
 
     def _recorder(self, policy: Policy) -> Recorder | None:
         """The source of recorded tokens that the method reads; None for one that reads none."""
-        kind = kind_needed(self.method)
+        kind = self.method.needs_records
         if kind is None:
             return None
         if kind == "top_k":

@@ -139,10 +139,10 @@ class LoggedHeads:
 def records_of(kind: Kind, scores: Scores) -> Records:
     """The behavior policy's side of scored packs, as a batch carries it."""
     if kind == "expected":
-        own = scores.tokens.expected_behavior_logprobs
+        own, again = scores.tokens.expected_behavior_logprobs, scores.tokens.sampled_behavior_logprobs
         if own is None:
             raise AssertionError("expectations were asked for")
-        return Records(kind=kind, behavior_logprobs=own[:, None])
+        return Records(kind=kind, behavior_logprobs=own[:, None], sampled_logprobs=again)
     if scores.asked_logprobs is None or scores.asked_ids is None:
         raise AssertionError("recorded tokens were asked for")
     return Records(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from schemas.errors import BatchError, TrainingError
 from schemas.numbers import SENTINEL
+from train.action_axis import first_true
 
 if TYPE_CHECKING:
     from train.batch import Batch
@@ -57,6 +58,8 @@ class Records:
     """[N, K] ids of the recorded tokens; without them duplicates and shifts cannot be seen."""
     sampled_ids: Tensor | None = None
     """[N] ids of the batch's own tokens, for the check that the records stand at the right ones."""
+    sampled_logprobs: Tensor | None = None
+    """[N] what whoever made the records says of the batch's own tokens: the log's numbers, computed once more."""
 
     def __post_init__(self) -> None:
         """Check kind, shapes and number types; half precision is promoted, and no graph is kept."""
@@ -69,20 +72,19 @@ class Records:
                 f"records: behavior_logprobs of shape {tuple(shape)} for kind {self.kind!r}; expected {wanted}; give "
                 f"one row for each token of the batch"
             )
-        for name, wanted_shape in (("logprobs", shape), ("token_ids", shape), ("sampled_ids", shape[:1])):
-            tensor = getattr(self, name)
-            if tensor is not None and tensor.shape != wanted_shape:
+        for name, tensor in self._tensors().items():
+            wanted_shape = shape[:1] if name.startswith("sampled") else shape
+            if tensor.shape != wanted_shape:
                 raise BatchError(
                     f"records: {name} of shape {tuple(tensor.shape)}; expected {tuple(wanted_shape)}; pack them beside "
                     f"behavior_logprobs"
                 )
-        for name in ("behavior_logprobs", "logprobs"):
-            tensor = getattr(self, name)
-            if tensor is not None and not tensor.is_floating_point():
+        for name, tensor in self._tensors().items():
+            if not name.endswith("logprobs"):
+                continue
+            if not tensor.is_floating_point():
                 raise BatchError(f"records: {name} of {tensor.dtype}; expected floating-point numbers; convert them")
-            if tensor is not None:
-                kept = tensor.detach().to(torch.promote_types(torch.float32, tensor.dtype))
-                object.__setattr__(self, name, kept)
+            object.__setattr__(self, name, tensor.detach().to(torch.promote_types(torch.float32, tensor.dtype)))
 
     @property
     def num_records(self) -> int:
@@ -106,8 +108,8 @@ class Records:
             )
         return replace(self, logprobs=logprobs)
 
-    def checked(self, batch: Batch, snap: float) -> tuple[Records, int]:
-        """These records as a batch may hold them, and how many numbers in (0, snap] were read as 0."""
+    def checked(self, batch: Batch, snap: float) -> tuple[Records, int, int]:
+        """These records as a batch may hold them, and how many logged and scored ones were read as 0."""
         if len(self.behavior_logprobs) != len(batch.action_mask):
             raise BatchError(
                 f"batch: records of {len(self.behavior_logprobs)} tokens; expected {len(batch.action_mask)}, one row a "
@@ -118,10 +120,13 @@ class Records:
             batch, "behavior_logprobs", self.behavior_logprobs, None if heads else SENTINEL, snap
         )
         if self.logprobs is None:
-            return (replace(self, behavior_logprobs=behavior) if above else self), above
+            return (replace(self, behavior_logprobs=behavior) if above else self), above, 0
         current, more = _snapped(batch, "logprobs", self.logprobs, -torch.inf, snap)
-        snapped = above + more
-        return (replace(self, behavior_logprobs=behavior, logprobs=current) if snapped else self), snapped
+        return (
+            replace(self, behavior_logprobs=behavior, logprobs=current) if above + more else self,
+            above,
+            more,
+        )
 
     def scored(self) -> tuple[Tensor, Tensor]:
         """`behavior_logprobs` and `logprobs`, refused when the current policy has not scored the recorded tokens."""
@@ -133,7 +138,7 @@ class Records:
         return self.behavior_logprobs, self.logprobs
 
     def _tensors(self) -> dict[str, Any]:
-        names = ("behavior_logprobs", "logprobs", "token_ids", "sampled_ids")
+        names = ("behavior_logprobs", "logprobs", "token_ids", "sampled_ids", "sampled_logprobs")
         found = {name: getattr(self, name) for name in names}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
@@ -174,9 +179,8 @@ def _snapped(batch: Batch, name: str, numbers: Tensor, lowest: float | None, sna
     """The numbers with those in (0, snap] as 0; refused where one is no log-probability. `lowest` None allows -inf."""
     # Comparisons are False for NaN, so that it counts as bad.
     good = numbers <= snap if lowest is None else (numbers <= snap) & (numbers > lowest)
-    bad = (batch.action_mask & ~good.all(1)).nonzero()
-    if len(bad):
-        token = int(bad[0])
+    token = first_true(batch.action_mask & ~good.all(1))
+    if token is not None:
         which = int((~good[token]).nonzero()[0])
         least = "" if lowest is None else f" above {lowest:g} and"
         raise BatchError(
@@ -188,6 +192,42 @@ def _snapped(batch: Batch, name: str, numbers: Tensor, lowest: float | None, sna
     return (torch.where(above, torch.zeros_like(numbers), numbers) if count else numbers), count
 
 
+def behavior_gap(batch: Batch) -> float | None:
+    """How far logged log-probabilities of sampled tokens are from recomputed ones, the largest of the batch, in nats.
+
+    None where the batch does not have both. Other kernels, another precision or other weights than those that served
+    the trace show here.
+    """
+    records, logged = batch.records, batch.behavior_logprobs
+    if records is None or logged is None:
+        return None
+    again = _sampled_again(records)
+    if again is None:
+        return None
+    gaps = torch.where(batch.action_mask & again.isfinite(), (again - logged).abs(), 0.0)
+    return float(gaps.max())
+
+
+def _sampled_again(records: Records) -> Tensor | None:
+    """[N] what the records say of the batch's own tokens, not finite where they do not; None where they never do."""
+    if records.sampled_logprobs is not None:
+        return records.sampled_logprobs
+    if records.sampled_ids is None or records.kind != "full":
+        return None
+    if records.token_ids is None:
+        return _at_own_ids(records.behavior_logprobs, records.sampled_ids)
+    found = records.token_ids == records.sampled_ids[:, None]
+    own = records.behavior_logprobs.gather(1, found.to(torch.uint8).argmax(1, keepdim=True))
+    return torch.where(found.any(1), own[:, 0], torch.nan)
+
+
+def _at_own_ids(behavior: Tensor, sampled: Tensor) -> Tensor:
+    """[N] the log-probability of each sampled token in those of its whole vocabulary [N, V]; inf outside of it."""
+    inside = (sampled >= 0) & (sampled < behavior.shape[1])
+    own = behavior.gather(1, torch.where(inside, sampled, 0)[:, None].long())
+    return torch.where(inside, own[:, 0], torch.inf)
+
+
 def _check_sampled(batch: Batch, records: Records, reader: str) -> None:
     """Refuse a record of the sampled token that is not what was logged of it."""
     sampled, ids, logged = records.sampled_ids, records.token_ids, batch.behavior_logprobs
@@ -195,16 +235,13 @@ def _check_sampled(batch: Batch, records: Records, reader: str) -> None:
         return
     behavior = records.behavior_logprobs
     if ids is not None:
-        apart = (ids == sampled[:, None]) & ~((behavior - logged[:, None]).abs() <= HEAD_AGREEMENT)
+        apart = ((ids == sampled[:, None]) & ~((behavior - logged[:, None]).abs() <= HEAD_AGREEMENT)).any(1)
     elif records.kind == "full":
-        inside = (sampled >= 0) & (sampled < behavior.shape[1])
-        own = behavior.gather(1, torch.where(inside, sampled, 0)[:, None].long())
-        apart = ~(inside[:, None] & ((own - logged[:, None]).abs() <= HEAD_AGREEMENT))
+        apart = ~((_at_own_ids(behavior, sampled) - logged).abs() <= HEAD_AGREEMENT)
     else:
         return
-    bad = (batch.action_mask & apart.any(1)).nonzero()
-    if len(bad):
-        token = int(bad[0])
+    token = first_true(batch.action_mask & apart)
+    if token is not None:
         raise BatchError(
             f"{reader}: {batch.place(token)}: the sampled token {int(sampled[token])} was logged with "
             f"{float(logged[token]):.6g} and recorded with another log-probability, or lies outside of the record; "
@@ -217,10 +254,10 @@ def _check_heads(batch: Batch, records: Records, scored: tuple[Tensor, Tensor], 
     """Refuse a duplicate, and probabilities that add up to more than 1 or, of a vocabulary, to something else."""
     if records.token_ids is not None:
         ids = records.token_ids.sort(1).values
-        bad = (batch.action_mask & (ids[:, 1:] == ids[:, :-1]).any(1)).nonzero()
-        if len(bad):
+        bad = first_true(batch.action_mask & (ids[:, 1:] == ids[:, :-1]).any(1))
+        if bad is not None:
             raise BatchError(
-                f"{reader}: {batch.place(int(bad[0]))}: a token id occurs twice among its {records.num_records} "
+                f"{reader}: {batch.place(bad)}: a token id occurs twice among its {records.num_records} "
                 f"recorded tokens; expected each once; draws are another kind"
             )
     for policy, logprobs in zip(("behavior", "current"), scored, strict=True):
@@ -240,10 +277,10 @@ def _check_draws(batch: Batch, records: Records, reader: str) -> None:
     behavior = records.behavior_logprobs.gather(1, order)
     same = ids[:, 1:] == ids[:, :-1]
     apart = same & ~((behavior[:, 1:] - behavior[:, :-1]).abs() <= HEAD_AGREEMENT)
-    bad = (batch.action_mask & apart.any(1)).nonzero()
-    if len(bad):
+    bad = first_true(batch.action_mask & apart.any(1))
+    if bad is not None:
         raise BatchError(
-            f"{reader}: {batch.place(int(bad[0]))}: two draws of one token with two behavior_logprobs; expected one, "
+            f"{reader}: {batch.place(bad)}: two draws of one token with two behavior_logprobs; expected one, "
             f"the sampler's; never make draws out of a head"
         )
     first = torch.nn.functional.pad(~same, (1, 0), value=True)
@@ -253,9 +290,8 @@ def _check_draws(batch: Batch, records: Records, reader: str) -> None:
 
 
 def _refuse_mass(batch: Batch, reader: str, what: str, masses: Tensor, wrong: Tensor, wanted: str) -> None:
-    bad = (batch.action_mask & wrong).nonzero()
-    if len(bad):
-        token = int(bad[0])
+    token = first_true(batch.action_mask & wrong)
+    if token is not None:
         raise BatchError(
             f"{reader}: {batch.place(token)}: the {what} add up to {float(masses[token]):.9g}; expected {wanted}; they "
             f"are of another temperature, renormalised, or of another token: record and score them again"

@@ -28,7 +28,6 @@ from train.replay import TrainReport, TrainSettings
 from train.run_notes import notes_of
 from train.run_records import RunRecords, as_table
 from train.run_traces import RunTraces, facts_of
-from train.trace_batch import kind_needed
 from train.trackers import Trackers, open_trackers
 from train.watching import common_figures, progress_line
 
@@ -86,7 +85,7 @@ class Run:
 
     @cached_property
     def _traces(self) -> RunTraces:
-        return RunTraces(self.lake, self.run_id, reads_heads=kind_needed(self._method) == "top_k")
+        return RunTraces(self.lake, self.run_id, reads_heads=self._method.needs_records == "top_k")
 
     @cached_property
     def _method(self) -> Method:

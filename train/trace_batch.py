@@ -13,7 +13,7 @@ from schemas.errors import BatchError, SettingsError
 from train.batch import Batch
 from train.methods.catalog import Method
 from train.packing import Pack, Trace
-from train.records import Kind, Records
+from train.records import Records
 from train.sequences import LoggedSequence, by_trace
 
 TRIED_LOGPROB = -1.0
@@ -55,12 +55,6 @@ FEWEST_DRAWS = 2
 """Recorded tokens of such a token where the options do not say how many: KLPO's sequence route leaves one out."""
 
 
-def kind_needed(method: Method) -> Kind | None:
-    """The records that a method reads; None for one that reads none."""
-    kind: Kind | None = getattr(method, "needs_records", None)
-    return kind
-
-
 def try_method(method: Method) -> None:
     """Refuse a method whose options ask for what no batch of the trainer has: it is given a batch of two tokens."""
     traces = [_trace_of_one_token(name) for name in ("first", "second")]
@@ -68,7 +62,7 @@ def try_method(method: Method) -> None:
     batch = batch_of(traces, {"first": Facts(low, "ask"), "second": Facts(high, "ask")})
     ones = torch.full((len(traces),), TRIED_LOGPROB)
     scored = batch.with_logprobs(ones)
-    kind = kind_needed(method)
+    kind = method.needs_records
     if kind is not None:
         num = 1 if kind == "expected" else getattr(method, "num_records", None) or FEWEST_DRAWS
         recorded = torch.full((len(traces), num), -math.log(2 * num))

@@ -241,6 +241,25 @@ def test_scores_replace_only_the_logprobs_of_a_batch():
     assert second.logprobs[0] == -3.0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_new_score_forgets_the_entropies_and_the_roundings_of_the_old_one(dtype):
+    """Both are those of other weights; what was rounded in the log stays counted, however often it is scored."""
+    row = {"reward": 1.0, "behavior_logprobs": [1e-7, -1.0], "logprobs": [-1.0, 1e-7], "entropies": [0.5, 0.5]}
+    batch = Batch.from_rows([row])
+    assert (batch.num_snapped, batch.entropies is None) == (2, False)
+    for scores, num_snapped in (([-1.0, -1.0], 1), ([1e-7, 1e-7], 3), ([1e-7, -1.0], 2)):
+        batch = batch.with_logprobs(torch.tensor(scores, dtype=dtype))
+        assert (batch.num_snapped, batch.entropies) == (num_snapped, None)
+
+
+def test_values_are_read_again_when_they_are_new():
+    """What was packed of the old ones is not kept, and what was packed of the log is."""
+    batch = Batch.from_rows([{"reward": 1.0, "values": [0.25, 7.0], "action_mask": [True, False]}])
+    assert batch.on_actions("values").tolist() == [0.25]
+    assert batch.with_values(torch.tensor([0.75, torch.nan])).on_actions("values").tolist() == [0.75]
+    assert batch.on_actions("behavior_logprobs") is None
+
+
 def test_the_graph_of_scores_does_not_enter_a_batch():
     """The logprobs that a batch holds are constants."""
     batch = Batch.from_rows([{"reward": 1.0, "behavior_logprobs": [-1.0], "action_mask": [True]}])

@@ -162,6 +162,6 @@ def test_icepop_keeps_its_bounds_and_a_strict_band_does_not(rows, bound):
     ratios = torch.exp(batch.logprobs - batch.behavior_logprobs)[batch.action_mask]
     at = float(ratios.max())
     rule = correction_by_name({"name": "icepop", "low": bound * at, "high": at})
-    kept = rule.weigh(batch, torch.ones_like(batch.logprobs)).kept[batch.action_mask]
+    kept = rule.weigh(batch, torch.ones(len(batch.actions), dtype=torch.float64)).kept
     assert bool(kept[ratios.argmax()])
     assert SAO(band=(bound * at, at)).update(batch).weights[batch.action_mask][ratios.argmax()] == 0

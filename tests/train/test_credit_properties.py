@@ -28,9 +28,10 @@ def batch_of(rows):
 def advantages(rows, gamma, lam):
     """GAE of rows with one lambda for all traces, a list a trace of its action tokens."""
     batch = batch_of(rows)
-    tokens = values.ActionTokens(batch.action_mask, batch.trace_index)
     lambdas = torch.full((len(rows),), lam, dtype=torch.float64)
-    packed = values.skip_observation_advantages(batch.values, batch.rewards, tokens, gamma, lambdas)
+    own = batch.on_actions("values")
+    found = values.skip_observation_advantages(own, batch.rewards, batch.actions, gamma, lambdas)
+    packed = batch.actions.spread(found)
     return [part[mask].tolist() for part, mask in zip(*_split(batch, packed), strict=True)]
 
 

@@ -7,6 +7,7 @@ import torch
 
 from schemas.errors import BatchError
 from tests.train.shared_vectors import DTYPES, assert_close, cases, edge_cases, flat, read
+from train.action_axis import ActionAxis
 from train.batch import Batch
 from train.methods import BPCO, SAO, values
 
@@ -159,10 +160,10 @@ def test_advantages_and_targets_equal_their_vectors():
         mask = torch.tensor(case["mask"], dtype=torch.bool)
         index, rewards = torch.zeros(len(mask), dtype=torch.int64), torch.tensor([case["reward"]], dtype=torch.float64)
         own, lambdas = (torch.tensor(x, dtype=torch.float64) for x in (case["values"], [case["lam"]]))
-        tokens = values.ActionTokens(mask, index)
-        got = values.skip_observation_advantages(own, rewards, tokens, case["gamma"], lambdas)
-        assert_close(got.tolist(), case["adv"], torch.float64, case)
-        targets = values.value_targets(rewards, mask, index, tokens, case["gamma"])
+        actions = ActionAxis(mask, index, 1)
+        got = values.skip_observation_advantages(actions.pack(own), rewards, actions, case["gamma"], lambdas)
+        assert_close(actions.spread(got).tolist(), case["adv"], torch.float64, case)
+        targets = values.value_targets(rewards, mask, index, actions.counts, case["gamma"])
         assert_close(targets.tolist(), case["targets"], torch.float64, case)
 
 

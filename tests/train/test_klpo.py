@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.errors import BatchError, SettingsError, TrainingError
 from tests.train.strategies import PROPERTY, recording
 from tests.train.strategies import rows as random_rows
-from tests.train.toy import climb
+from tests.train.toy import climbs
 from train.batch import Batch
 from train.methods import KLPO
 from train.records import Records
@@ -367,6 +368,7 @@ def test_another_number_of_records_than_was_stated_is_refused():
         {"num_records": 0},
         {"num_records": 1.5},
         {"num_records": 4, "centering": "binary"},
+        {"certain": "floor", "centering": "exact"},
     ],
     ids=str,
 )
@@ -382,9 +384,26 @@ def test_a_bad_option_is_refused_where_it_is_set(options):
 def test_a_toy_policy_climbs_from_chance(route, centering, lag):
     """Under every route, at lag 0 and at eight updates of lag."""
     method = KLPO(route=route, centering=centering)
-    accuracy = climb(method, lag=lag, learning_rate=4.0, num_updates=60, kind=KINDS[centering])
-    assert accuracy[0] == pytest.approx(0.25)
-    assert accuracy[-1] > 0.9
+    assert climbs(method, above=0.9, lag=lag, learning_rate=4.0, num_updates=60, kind=KINDS[centering])
+
+
+def test_exact_centering_tells_how_far_what_was_logged_is_from_what_was_computed_again():
+    """By the record of the whole vocabulary at the sampled token, or by a number of its own beside two sums."""
+    logged, again = math.log(0.5), math.log(0.5) + 4e-5
+    row = {"reward": 1.0, "logprobs": [logged], "behavior_logprobs": [logged]}
+    full = {"kind": "full", "behavior_logprobs": [[again, math.log(0.5)]], "logprobs": [[logged, logged]]}
+    said = "logged and recomputed log-probabilities of the sampled tokens are up to 4e-05 nats apart"
+    batch = Batch.from_rows([row | {"records": full | {"sampled_ids": [0]}}], dtype=torch.float64)
+    assert said in KLPO(centering="exact").update(batch).notes
+    assert not [note for note in KLPO(centering="exact").update(batch_with(row, full)).notes if "apart" in note]
+    sums = Records(kind="expected", behavior_logprobs=torch.tensor([[-0.7]]), logprobs=torch.tensor([[-0.7]]))
+    own = replace(sums, sampled_logprobs=torch.tensor([again]))
+    assert said in KLPO(centering="exact").update(replace(Batch.from_rows([row]), records=own)).notes
+
+
+def batch_with(row, records):
+    """A batch of one row with records that do not say which token was sampled."""
+    return Batch.from_rows([row | {"records": records}], dtype=torch.float64)
 
 
 def test_a_certain_token_is_refused_or_floored_and_counted():

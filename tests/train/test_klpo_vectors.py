@@ -116,7 +116,7 @@ def test_klpo_equals_its_vectors(route, dtype):
         update = chosen.update(batch)
         assert_close(update.coefficients.tolist(), flat(expect["c"]), dtype, name)
         compare(update, expect, expect.get("aux_c"), dtype, name)
-        kl = [float(part.sum()) for part in by_trace(batch, chosen.centred(batch).divergences)]
+        kl = [float(part.sum()) for part in by_trace(batch, batch.actions.spread(chosen.centred(batch).divergences))]
         assert_close(kl, expect["sequence_kl"], dtype, name)
         if route not in (("sequence", "full"), ("sequence", "topk")):  # Their scalar has terms without a gradient.
             assert_close([linear_loss(update)], [expect["loss"]], dtype, name)

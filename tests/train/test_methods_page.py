@@ -12,7 +12,7 @@ import torch
 
 from schemas.errors import BatchError, UsageError
 from train.batch import Batch
-from train.methods import BPCO, METHODS, FlashReinforce, Reinforce, by_name, terms, values
+from train.methods import BPCO, BPO, KLPO, METHODS, FlashReinforce, Reinforce, by_name, terms, values
 from train.methods.correction_catalog import CORRECTIONS
 from train.methods.page import equation, rendered
 from train.replay import TrainSettings
@@ -35,7 +35,7 @@ def which_one():
     """The table of methods: class name to the fields it needs and what it does with a group of one."""
     for line in section("Which one").splitlines():
         if line.startswith("| ["):
-            title, needed, alone, _ = line.strip("| ").split(" | ")
+            title, needed, alone, _, _ = line.strip("| ").split(" | ")
             yield re.match(r"\[(\w+)\]", title)[1], re.findall(r"`(\w+)`", needed), alone
 
 
@@ -169,8 +169,35 @@ def test_small_figures_are_as_the_page_says():
     """BPCO's lambda at two tokens, and BPO's weight of a rare token."""
     assert float(values.length_adaptive_lambdas(torch.tensor([2]), 0.4, floored=False)) == pytest.approx(-0.25)
     behavior = torch.tensor([math.log(1e-5)], dtype=torch.float64)
-    weight = terms.bpo_weights(behavior + 3.0, behavior, torch.tensor([True]), 0.1)
+    weight = terms.bpo_weights(behavior + 3.0, behavior, 0.1)
     assert float(weight) == pytest.approx(1.0002, abs=5e-5)
+
+
+WORDS = {
+    "groups": lambda method: method.needs_groups,
+    "a critic": lambda method: method.needs_critic,
+    "the sampler's weights": lambda method: method.needs_records in {"expected", "draws"},
+    "logged heads": lambda method: method.needs_records == "top_k",
+}
+
+NEEDY = {
+    "KLPO": KLPO(centering="topk"),
+    "BPO": BPO(form="exact_residual", baseline="critic"),
+}
+"""Of the methods that need more with other options, one that needs the more."""
+
+
+def test_what_the_trainer_has_to_have_is_what_each_method_says():
+    """The column of the first table: the words before a semicolon are for the defaults, those after it for options."""
+    rows = re.findall(r"^\| \[(\w+)\]\(#\w+\) \|[^|]+\|[^|]+\| ([^|]+) \|", PAGE, flags=re.MULTILINE)
+    kinds = {kind.__name__: kind for kind in METHODS.values()}
+    assert {name for name, _ in rows} == set(kinds)
+    for name, told in rows:
+        plain, _, more = told.partition(";")
+        for said, method in ((plain, kinds[name]()), (more, NEEDY.get(name))):
+            own = {word for word, needs in WORDS.items() if method is not None and needs(method)}
+            assert {word for word in WORDS if word in said} == own, (name, said)
+            assert own or not method or "nothing" in said
 
 
 def test_links_lead_somewhere():

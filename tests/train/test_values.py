@@ -29,9 +29,10 @@ def plain_advantages(row, gamma, lam):
 def advantages(rows, gamma, lambdas):
     """Those of the batch, packed."""
     batch = Batch.from_rows(rows, dtype=torch.float64)
-    tokens = values.ActionTokens(batch.action_mask, batch.trace_index)
     lambdas = torch.tensor(lambdas, dtype=torch.float64)
-    return values.skip_observation_advantages(batch.values, batch.rewards, tokens, gamma, lambdas).tolist()
+    own = batch.on_actions("values")
+    found = values.skip_observation_advantages(own, batch.rewards, batch.actions, gamma, lambdas)
+    return batch.actions.spread(found).tolist()
 
 
 @PROPERTY

@@ -13,9 +13,12 @@ from torch import Tensor
 from schemas.errors import BatchError, SettingsError
 from train.batch import Batch
 from train.methods import notes, requirements, terms
+from train.methods.centering import ScoreCentering
 from train.methods.correction_catalog import Rule, correction_by_name
 from train.methods.corrections import PPO, Correction, NoCorrection, Weights
-from train.methods.update import Update
+from train.methods.requirements import Undemanding
+from train.methods.update import Actions, Update
+from train.records import Kind
 
 Aggregation = Literal["token_mean", "trace_mean", "trace_sum"]
 _AGGREGATIONS = ("token_mean", "trace_mean", "trace_sum")
@@ -25,24 +28,26 @@ def corrected_update(
     batch: Batch, advantages: Tensor, *, method: str, correction: Correction, aggregation: str, told: list[str]
 ) -> Update:
     """Coefficients c = w A / normaliser for advantages [B] and the weights w of a correction."""
-    index, mask, counts, whole = batch.trace_index, batch.action_mask, batch.num_action_tokens, batch.statistics
+    actions, counts, whole = batch.actions, batch.num_action_tokens, batch.statistics
     if not correction.splits:
         requirements.whole_batch(batch, f"{method} with {correction.name}")
     requirements.current_logprobs(batch, method)
-    per_token = torch.where(mask, advantages.to(batch.dtype).index_select(0, index), 0.0)
+    per_token = actions.of_traces(advantages.to(batch.dtype))
     weights = correction.weigh(batch, per_token)
     scale = terms.normalisers(aggregation, counts, whole.num_traces, whole.num_action_tokens)
-    by_trace = torch.where(counts > 0, advantages * scale, 0.0).to(batch.dtype)
-    scaled = by_trace.index_select(0, index)
+    scaled = actions.of_traces(torch.where(counts > 0, advantages * scale, 0.0).to(batch.dtype))
     auxiliary = weights.auxiliary
     if auxiliary is not None:
-        auxiliary = torch.where(weights.kept[:, None], scaled[:, None] * auxiliary, 0.0).to(batch.dtype)
+        auxiliary = (scaled[:, None] * auxiliary).to(batch.dtype)
 
     coefficients = scaled.mul_(weights.factors)  # Finite times a factor that is 0 where nothing is kept.
     requirements.finite(batch, coefficients, "quarantine the trace, or use a correction that bounds the ratio")
 
-    in_trust = counts > 0 if weights.kept is mask else terms.traces_with(weights.kept, index, len(counts))
-    num_kept, num_tokens = int(torch.count_nonzero(weights.kept)), int(counts.sum())
+    num_tokens = num_kept = len(actions)
+    in_trust = counts > 0
+    if weights.kept is not None:
+        num_kept = int(torch.count_nonzero(weights.kept))
+        in_trust = terms.traces_with(weights.kept, actions.traces, len(counts))
     log_ratios = None if batch.behavior_logprobs is None else requirements.log_ratios(batch, method)
     stats = {
         "in_trust_share": float(in_trust.to(torch.float64).mean()),
@@ -54,14 +59,12 @@ def corrected_update(
         ratios = requirements.importance_ratios(batch, method)
         stats |= {"mean_ratio": terms.mean_over(ratios, num_tokens), "max_ratio": float(ratios.max())}
     return Update(
-        method=method,
         batch=batch,
-        coefficients=coefficients,
-        auxiliary_coefficients=auxiliary,
-        advantages=per_token,
+        method=method,
+        coefficients=actions.spread(coefficients),
+        auxiliary_coefficients=None if auxiliary is None else actions.spread(auxiliary),
+        of_actions=Actions(advantages=per_token, log_ratios=log_ratios, weights=weights.factors),
         in_trust=in_trust,
-        log_ratios=log_ratios,
-        weights=weights.factors,
         stats=stats,
         notes=told + _about(correction, weights, log_ratios, batch, stats) + notes.about_numbers(batch),
     )
@@ -71,24 +74,30 @@ def _about(
     correction: Correction, weights: Weights, log_ratios: Tensor | None, batch: Batch, stats: Mapping[str, float]
 ) -> list[str]:
     """What the correction did to how many tokens, and which knobs it has."""
-    mask, told = batch.action_mask, notes.about_empty_traces(batch)
+    told = notes.about_empty_traces(batch)
     if weights.auxiliary is not None:
-        mass = float(weights.auxiliary[mask].abs().sum(1).mean())
+        mass = float(weights.auxiliary.abs().sum(1).mean())
         head = f"a head of K = {weights.auxiliary.shape[1]}, the tail modelled: an approximation"
         told.append(f"scores centred by {mass:.4g} a token over {head}")
-    unchanged = stats["max_weight"] == stats["mean_weight"] == 1.0 and not stats["dropped_token_share"]
+    dropped = stats["dropped_token_share"]
+    unchanged = stats["max_weight"] == stats["mean_weight"] == 1.0 and not dropped
     if log_ratios is None or (unchanged and weights.auxiliary is None):
         return [*told, f"correction {correction.name} changed nothing: this is plain policy gradient"]
-    num_tokens = int(batch.num_action_tokens.sum())
-    num_masked = num_tokens - int(torch.count_nonzero(weights.kept))
+    num_tokens = len(batch.actions)
+    num_masked = round(dropped * num_tokens)
     knobs = ", ".join(f"{each.name} {getattr(correction, each.name)}" for each in fields(correction))  # type: ignore[arg-type]  # a dataclass
     counted = f"masked {num_masked} of {num_tokens} tokens ({num_masked / num_tokens:.2%})"
     way_out = f": train sooner after serving or mend its {knobs}" if knobs and num_masked else ""
     return [*told, f"correction {correction.name} {counted}; {notes.furthest(batch, log_ratios)}{way_out}"]
 
 
+def _records_of(correction: Rule) -> Kind | None:
+    """Score centering alone reads records: the heads that were logged."""
+    return "top_k" if isinstance(correction, ScoreCentering) else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reinforce:
+class Reinforce(Undemanding):
     """A trace moves the policy by its reward above a baseline: A = R - b, c = w A / normaliser.
 
     Needs reward and action mask, and what its correction needs. Without a correction it trains stale traces as if they
@@ -96,10 +105,6 @@ class Reinforce:
     """
 
     name: ClassVar[str] = "reinforce"
-    needs_groups: ClassVar[bool] = False
-    needs_critic: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
-    needs_behavior_policy: ClassVar[bool] = False
 
     baseline: float | Literal["batch"] = "batch"
     """A number, or "batch" for the mean reward of the batch. FlashREINFORCE, Eq. 5, has the batch mean."""
@@ -120,6 +125,11 @@ class Reinforce:
         """Whether a part of a batch can be updated by itself."""
         return correction_by_name(self.correction).splits
 
+    @property
+    def needs_records(self) -> Kind | None:
+        """Those of its correction."""
+        return _records_of(self.correction)
+
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it."""
         mean = self.baseline == "batch"
@@ -135,7 +145,7 @@ class Reinforce:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GRPO:
+class GRPO(Undemanding):
     """A trace moves the policy by its reward above the mean of the traces of its ask, over their deviation.
 
         A = (R - mean) / (deviation + epsilon)     c = w A / normaliser
@@ -146,9 +156,6 @@ class GRPO:
 
     name: ClassVar[str] = "grpo"
     needs_groups: ClassVar[bool] = True
-    needs_critic: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
-    needs_behavior_policy: ClassVar[bool] = False
 
     scaled: bool = True
     """Whether to divide by the deviation of the group. arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783, does not."""
@@ -174,6 +181,11 @@ class GRPO:
     def splits(self) -> bool:
         """Whether a part of a batch can be updated by itself."""
         return correction_by_name(self.correction).splits
+
+    @property
+    def needs_records(self) -> Kind | None:
+        """Those of its correction."""
+        return _records_of(self.correction)
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: the groups are those of the whole."""
@@ -229,7 +241,7 @@ def group_advantages(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RAE:
+class RAE(Undemanding):
     """A trace moves the policy by its reward above a running mean of the rewards of its key.
 
         A = R - b[key]   first, then   b[key] <- decay b[key] + (1 - decay) R       in the order of the batch
@@ -243,10 +255,6 @@ class RAE:
 
     name: ClassVar[str] = "rae"
     splits: ClassVar[bool] = False
-    needs_groups: ClassVar[bool] = False
-    needs_critic: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
-    needs_behavior_policy: ClassVar[bool] = False
 
     decay: float = 0.95
     """Share of the running mean that stays with each reward. SPIRAL, arXiv:2506.24119; prime-rl has the same."""
@@ -266,6 +274,11 @@ class RAE:
             raise SettingsError(
                 f"RAE(state={dict(self.state)!r:.60}): expected numbers by key; start from an empty one"
             )
+
+    @property
+    def needs_records(self) -> Kind | None:
+        """Those of its correction."""
+        return _records_of(self.correction)
 
     def update(self, batch: Batch) -> Update:
         """The update of a whole batch."""

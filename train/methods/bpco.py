@@ -10,16 +10,18 @@ import torch
 from torch import Tensor
 
 from schemas.errors import BatchError
+from train.action_axis import first_true
 from train.batch import Batch
 from train.methods import notes, requirements, terms, values
-from train.methods.update import Update
+from train.methods.requirements import Undemanding
+from train.methods.update import Actions, Update
 
 LOG_RATIO_BOUND = 20.0
 """Log-ratios are cut at this on both sides before they become ratios. BPCO release, core_algos.py."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BPCO:
+class BPCO(Undemanding):
     """Each token moves the policy by its advantage over a bounded critic, until its probability has moved far enough.
 
         V      bounded to the reward range, see `values.bounded_values`
@@ -39,9 +41,7 @@ class BPCO:
 
     name: ClassVar[str] = "bpco"
     splits: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = False
     needs_critic: ClassVar[bool] = True
-    needs_behavior_policy: ClassVar[bool] = False
 
     clip: float = 0.2
     """How far the probability of a token may move in its advantage's direction. BPCO release, verl's clip_ratio in
@@ -79,74 +79,71 @@ class BPCO:
         logprobs = requirements.current_logprobs(batch, self.name)
         behavior = requirements.behavior_logprobs(batch, self.name)
         predicted = self._values_in_range(batch)
-        index, mask, counts = batch.trace_index, batch.action_mask, batch.num_action_tokens
+        actions, counts = batch.actions, batch.num_action_tokens
 
-        tokens = values.ActionTokens(mask, index)
         lambdas = values.length_adaptive_lambdas(counts, self.gae_alpha, floored=self.lambda_floor)
-        advantages = values.skip_observation_advantages(predicted, batch.rewards, tokens, 1.0, lambdas)
+        advantages = values.skip_observation_advantages(predicted, batch.rewards, actions, 1.0, lambdas)
         log_ratios = requirements.log_ratios(batch, self.name)
-        ratios = terms.importance_ratios(log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND), mask)
-        widths = terms.by_parts(self._widths, behavior, mask)
+        ratios = terms.importance_ratios(log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND))
+        widths = terms.by_parts(self._widths, behavior)
+        rising, falling = advantages > 0, advantages < 0
         if self.mask_rule == "probability":
-            moved = terms.probability_moves(logprobs, behavior, mask)
-            closed = terms.moved_with_advantage(moved, advantages, self.clip, self.clip)
+            moved = terms.probability_moves(logprobs, behavior)
+            closed = terms.moved_with_advantage(moved, rising, falling, self.clip, self.clip)
         else:
-            closed = terms.moved_with_advantage(ratios.double() - 1.0, advantages, widths, widths)
-        opened = mask & ~closed
+            closed = terms.moved_with_advantage(ratios.double() - 1.0, rising, falling, widths, widths)
 
-        weights = (advantages / batch.statistics.num_traces).to(batch.dtype)
-        targets = values.value_targets(batch.rewards, mask, index, tokens, 1.0)
-        explained = values.explained_variance(targets, predicted, mask)
-        acted, num_tokens = counts > 0, int(counts.sum())
+        kept_ratios = torch.where(closed, 0.0, ratios)
+        targets = values.value_targets(batch.rewards, batch.action_mask, batch.trace_index, counts, 1.0)
+        explained = values.explained_variance(actions.of_traces(batch.rewards), predicted)
+        acted, num_tokens = counts > 0, len(actions)
+        num_closed = int(torch.count_nonzero(closed))
         stats = {
             "in_trust_share": float(acted.to(torch.float64).mean()),
-            "clipped_token_share": 1.0 - int(torch.count_nonzero(opened)) / num_tokens,
+            "clipped_token_share": num_closed / num_tokens,
             "mean_ratio": terms.mean_over(ratios, num_tokens),
             "max_ratio": float(ratios.max()),
             "mean_advantage": terms.mean_over(advantages, num_tokens),
-            "mean_clip_range": terms.masked_mean(widths, mask),
+            "mean_clip_range": terms.mean_over(widths, num_tokens),
             "mean_lambda": terms.masked_mean(lambdas, acted),
         }
         return Update(
-            method=self.name,
             batch=batch,
-            coefficients=torch.where(opened, weights * ratios, 0.0),
-            advantages=advantages.to(batch.dtype),
+            method=self.name,
+            coefficients=actions.spread((advantages / batch.statistics.num_traces).to(batch.dtype) * kept_ratios),
+            of_actions=Actions(advantages=advantages.to(batch.dtype), log_ratios=log_ratios, weights=kept_ratios),
             in_trust=acted,
-            log_ratios=log_ratios,
-            weights=torch.where(opened, ratios, 0.0),
             value_targets=targets.to(batch.dtype),
             stats=stats if math.isnan(explained) else stats | {"explained_variance": explained},
-            notes=self._notes(batch, log_ratios, opened, explained),
+            notes=self._notes(batch, log_ratios, num_closed, explained),
         )
 
-    def _widths(self, behavior: Tensor, mask: Tensor) -> Tensor:
-        """How far each ratio may move, clip/mu; [N] in float64."""
-        return self.clip * torch.exp(-torch.where(mask, behavior, 0.0).double())
+    def _widths(self, behavior: Tensor) -> Tensor:
+        """How far each ratio may move, clip/mu; [A] in float64."""
+        return self.clip * torch.exp(-behavior.double())
 
     def _values_in_range(self, batch: Batch) -> Tensor:
         """The values, refused with the rewards when outside of the reward range."""
         predicted = requirements.critic_values(batch, self.name)
         low, high = self.reward_range
-        scored = ((batch.rewards < low) | (batch.rewards > high)).nonzero()
-        if len(scored):
-            trace = int(scored[0])
+        trace = first_true((batch.rewards < low) | (batch.rewards > high))
+        if trace is not None:
             raise BatchError(
                 f"{self.name}: trace {batch.trace_ids[trace]}: reward {float(batch.rewards[trace])}; expected within "
                 f"[{low:g}, {high:g}], beyond which no bounded value can follow; set reward_range to your scorer's"
             )
-        outside = (batch.action_mask & ((predicted < low) | (predicted > high))).nonzero()
-        if len(outside):
-            token = int(outside[0])
+        least, most = predicted.aminmax()
+        if bool((least < low) | (most > high)):
+            outside = first_true((predicted < low) | (predicted > high)) or 0
             raise BatchError(
-                f"{self.name}: {batch.place(token)}: value {float(predicted[token])}; expected within "
+                f"{self.name}: {batch.place_of_action(outside)}: value {float(predicted[outside])}; expected within "
                 f"[{low:g}, {high:g}]; bound the critic's head with values.bounded_values"
             )
         return predicted
 
-    def _notes(self, batch: Batch, log_ratios: Tensor, opened: Tensor, explained: float) -> list[str]:
+    def _notes(self, batch: Batch, log_ratios: Tensor, num_closed: int, explained: float) -> list[str]:
         """Whether the clip acted, and whether the critic explains anything."""
-        num_closed, num_tokens = int((batch.action_mask & ~opened).sum()), int(batch.action_mask.sum())
+        num_tokens = len(batch.actions)
         told = [f"the clip {self.clip:g} closed nothing: this is plain importance-weighted policy gradient"]
         if num_closed:
             counted = f"{num_closed} of {num_tokens} tokens ({num_closed / num_tokens:.2%}) had moved by more than"

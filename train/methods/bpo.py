@@ -15,6 +15,7 @@ from train.methods.baselines import group_advantages, group_update
 from train.methods.bpo_weight import BPOWeight
 from train.methods.correction_catalog import Rule, correction_by_name
 from train.methods.klpo import KLPO
+from train.methods.requirements import Undemanding
 from train.methods.update import Update
 
 DEVIATION_GUARD = 1e-4
@@ -28,7 +29,7 @@ _ALONE = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BPO:
+class BPO(Undemanding):
     """A trace moves the policy until log(pi/mu) plus the drift it caused is what its advantage asks for.
 
         delta / eta = R - V - (1/eta) sum_t [log(pi_t / mu_t) + KL_bernoulli(mu_t || pi_t)]
@@ -56,8 +57,6 @@ class BPO:
 
     name: ClassVar[str] = "bpo"
     splits: ClassVar[bool] = True
-    needs_behavior_policy: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
 
     form: Literal["practical", "exact_residual"] = "practical"
     """The algorithm that was published, or the regression it is the linearisation of. BPO, arXiv:2609.15987; TRL's
@@ -79,6 +78,7 @@ class BPO:
     def __post_init__(self) -> None:
         """Refuse what no update can be computed with."""
         requirements.option_choice(self, "form", ("practical", "exact_residual"))
+        practical, exact = ("scaled", "singleton"), ("eta", "baseline", "certain")
         rule = correction_by_name(self.correction)
         if not isinstance(rule, BPOWeight):
             raise SettingsError(
@@ -89,6 +89,11 @@ class BPO:
         requirements.option_number(self, "eta", low=1e-6, high=1e6, hint="10 is KLPO's beta of 0.1")
         requirements.option_choice(self, "baseline", ("zero", "critic"))
         requirements.option_choice(self, "certain", ("refuse", "floor"))
+        requirements.options_unread(self, exact if self.form == "practical" else practical, f"with form={self.form!r}")
+        if self.form == "exact_residual" and rule != BPOWeight():
+            raise SettingsError(
+                f"BPO(correction={rule!r}): expected none with form='exact_residual', which has no weight; leave it out"
+            )
 
     @property
     def needs_critic(self) -> bool:
@@ -125,9 +130,9 @@ class BPO:
         targets = None
         above = batch
         if self.baseline == "critic":
-            tokens = values.ActionTokens(batch.action_mask, batch.trace_index)
-            above = replace(batch, rewards=batch.rewards - self._first_values(batch, tokens))
-            targets = values.value_targets(batch.rewards, batch.action_mask, batch.trace_index, tokens, 1.0)
+            above = replace(batch, rewards=batch.rewards - self._first_values(batch))
+            counts = batch.num_action_tokens
+            targets = values.value_targets(batch.rewards, batch.action_mask, batch.trace_index, counts, 1.0)
         regression = KLPO(beta=1.0 / self.eta, route="sequence", centering="binary", certain=self.certain)
         made = regression.update(above)
         return replace(
@@ -138,10 +143,8 @@ class BPO:
             notes=[f"the exact residual: KLPO's sequence-binary route with beta {1.0 / self.eta:g}", *made.notes],
         )
 
-    def _first_values(self, batch: Batch, tokens: values.ActionTokens) -> Tensor:
+    def _first_values(self, batch: Batch) -> Tensor:
         """The value at the first action token of each trace, from the tokens before it; [B]."""
-        predicted = requirements.critic_values(batch, self.name)
-        first = tokens.after == batch.num_action_tokens[tokens.traces] - 1
-        return torch.zeros_like(batch.rewards).index_copy(
-            0, tokens.traces[first], predicted[tokens.positions[first]].to(torch.float64)
-        )
+        # A trace without one was refused, so that each begins where those before it end.
+        firsts = torch.cumsum(batch.num_action_tokens, 0) - batch.num_action_tokens
+        return requirements.critic_values(batch, self.name).index_select(0, firsts).to(torch.float64)

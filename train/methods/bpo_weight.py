@@ -9,7 +9,7 @@ from torch import Tensor
 
 from train.batch import Batch
 from train.methods import requirements, terms
-from train.methods.corrections import Weights, keeping
+from train.methods.corrections import Weights, closing
 
 SMALLEST_EPSILON = 1e-12
 """Below it a certain token divides by nothing. Convention, untested."""
@@ -47,7 +47,6 @@ class BPOWeight:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights min(omega, cap), 0 where omega is beyond its bound the advantage's way."""
         current, behavior = requirements.scored(batch, self.name)
-        mask = batch.action_mask
-        weights = terms.bpo_weights(current, behavior, mask, self.epsilon)
-        closed = terms.moved_with_advantage(weights - 1.0, advantages, self.low, self.high)
-        return keeping(weights.clamp(max=self.cap).to(batch.dtype), mask & ~closed)
+        weights = terms.bpo_weights(current, behavior, self.epsilon)
+        closed = terms.moved_with_advantage(weights - 1.0, advantages > 0, advantages < 0, self.low, self.high)
+        return closing(weights.clamp(max=self.cap), closed)

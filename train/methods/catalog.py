@@ -16,6 +16,7 @@ from train.methods.flash_reinforce import FlashReinforce
 from train.methods.klpo import KLPO
 from train.methods.sao import SAO
 from train.methods.update import Update
+from train.records import Kind
 
 
 class Method(Protocol):
@@ -40,8 +41,11 @@ class Method(Protocol):
         """Where such a critic is bounded to; None leaves it unbounded."""
 
     @property
-    def needs_behavior_policy(self) -> bool:
-        """Whether it reads expectations under the policy that wrote a trace, for which its weights have to be there."""
+    def needs_records(self) -> Kind | None:
+        """The records that a batch has to bring; None for a method that reads none.
+
+        "expected" and "draws" take the weights that wrote a trace, "top_k" the heads that were logged with it.
+        """
 
     def update(self, batch: Batch) -> Update:
         """The update of a scored batch."""

@@ -27,11 +27,11 @@ class Weights:
     """What a rule makes of a batch."""
 
     factors: Tensor
-    """[N] what the advantage of a token is multiplied by; 0 on masked tokens."""
-    kept: Tensor
-    """[N] True on tokens that the rule keeps."""
+    """[A] what the advantage of an action token is multiplied by; 0 on masked tokens."""
+    kept: Tensor | None = None
+    """[A] True on tokens that the rule keeps; None for all."""
     auxiliary: Tensor | None = None
-    """[N, K] what the advantage is multiplied by for each recorded token; None for a rule that reads no records."""
+    """[A, K] what the advantage is multiplied by for each recorded token; None for a rule that reads no records."""
 
 
 class Correction(Protocol):
@@ -41,19 +41,24 @@ class Correction(Protocol):
     splits: ClassVar[bool]
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
-        """The weights of a batch with these advantages [N]."""
+        """The weights of the action tokens of a batch with these advantages [A]."""
 
 
 def logged_ratios(batch: Batch, rule: str, bound: float | None = None) -> Tensor:
-    """Importance ratios [N], their logarithms cut at `bound` if there is one; refused without behavior_logprobs."""
+    """Importance ratios [A], their logarithms cut at `bound` if there is one; refused without behavior_logprobs."""
     if bound is None:
         return requirements.importance_ratios(batch, rule)
-    return terms.importance_ratios(requirements.log_ratios(batch, rule).clamp(-bound, bound), batch.action_mask)
+    return terms.importance_ratios(requirements.log_ratios(batch, rule).clamp(-bound, bound))
 
 
 def keeping(factors: Tensor, kept: Tensor) -> Weights:
     """Weights with these factors where kept, 0 elsewhere."""
     return Weights(factors=torch.where(kept, factors, 0.0), kept=kept)
+
+
+def closing(factors: Tensor, closed: Tensor) -> Weights:
+    """Weights with these factors but where closed, 0 there."""
+    return keeping(factors, ~closed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +68,9 @@ class NoCorrection:
     name: ClassVar[str] = "none"
     splits: ClassVar[bool] = True
 
-    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
+    def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """1 on each action token."""
-        return keeping(torch.ones_like(advantages), batch.action_mask)
+        return Weights(factors=torch.ones_like(advantages))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +82,7 @@ class ImportanceSampling:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights rho."""
-        return keeping(logged_ratios(batch, self.name, LOG_RATIO_BOUND), batch.action_mask)
+        return Weights(factors=logged_ratios(batch, self.name, LOG_RATIO_BOUND))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +103,7 @@ class TIS:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights clamp(rho, low, high)."""
-        return keeping(logged_ratios(batch, self.name).clamp(self.low, self.high), batch.action_mask)
+        return Weights(factors=logged_ratios(batch, self.name).clamp(self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +125,7 @@ class IcePop:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights rho where low <= rho <= high."""
         ratios = logged_ratios(batch, self.name)
-        return keeping(ratios, batch.action_mask & (ratios >= self.low) & (ratios <= self.high))
+        return keeping(ratios, (ratios >= self.low) & (ratios <= self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,9 +152,11 @@ class PPO:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho unless clipped: the gradient of max(-A rho, -A clip(rho, 1 - low, 1 + high))."""
         ratios = logged_ratios(batch, self.name)
-        closed = terms.moved_with_advantage(ratios - 1.0, advantages, self.low, self.high)
-        closed |= (advantages < 0) & (ratios > self.dual)
-        return keeping(ratios, batch.action_mask & ~closed)
+        rising, falling = advantages > 0, advantages < 0
+        closed = terms.moved_with_advantage(ratios - 1.0, rising, falling, self.low, self.high)
+        if self.dual < torch.inf:
+            closed |= falling & (ratios > self.dual)
+        return closing(ratios, closed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +179,7 @@ class CISPO:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights clamp(rho, 1 - low, 1 + high)."""
         ratios = logged_ratios(batch, self.name)
-        return keeping(ratios.clamp(1.0 - self.low, 1.0 + self.high), batch.action_mask)
+        return Weights(factors=ratios.clamp(1.0 - self.low, 1.0 + self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,13 +205,8 @@ class DPPOTV:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho unless pi - mu is beyond its bound the advantage's way."""
         ratios = logged_ratios(batch, self.name).clamp(max=self.truncate)
-
-        def closed(current: Tensor, behavior: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
-            moved = terms.probability_moves(current, behavior, mask)
-            return terms.moved_with_advantage(moved, _directions(advantages), self.low, self.high)
-
-        mask = batch.action_mask
-        return keeping(ratios, mask & ~terms.by_parts(closed, *requirements.scored(batch, self.name), mask, advantages))
+        moved = terms.probability_moves(*requirements.scored(batch, self.name))
+        return closing(ratios, _closed(moved, advantages, self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,15 +228,10 @@ class DPPOKL:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho unless KL(mu || pi) is beyond its bound and the token moved the advantage's way."""
-        ratios = logged_ratios(batch, self.name)
-
-        def closed(current: Tensor, behavior: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
-            kl = terms.guarded_kl(behavior, current, mask, KL_GUARD)
-            signed = torch.sign(terms.log_ratios(current, behavior, mask)) * kl
-            return terms.moved_with_advantage(signed, _directions(advantages), self.low, self.high)
-
-        mask = batch.action_mask
-        return keeping(ratios, mask & ~terms.by_parts(closed, *requirements.scored(batch, self.name), mask, advantages))
+        current, behavior = requirements.scored(batch, self.name)
+        # It has the sign of the move, so that a bound on either side is one on what is signed.
+        signed = terms.guarded_kl(behavior, current, KL_GUARD).copysign_(requirements.log_ratios(batch, self.name))
+        return closing(logged_ratios(batch, self.name), _closed(signed, advantages, self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,16 +250,11 @@ class IPO:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights rho where abs(pi - mu) <= bound."""
-        near = _moves(batch, self.name).abs() <= self.bound
-        return keeping(logged_ratios(batch, self.name), batch.action_mask & near)
+        moved = terms.probability_moves(*requirements.scored(batch, self.name))
+        return keeping(logged_ratios(batch, self.name), moved.abs() <= self.bound)
 
 
-def _moves(batch: Batch, rule: str) -> Tensor:
-    """Moves pi - mu of each token [N]."""
-    current, behavior = requirements.scored(batch, rule)
-    return terms.probability_moves(current, behavior, batch.action_mask)
-
-
-def _directions(advantages: Tensor) -> Tensor:
-    """1 where a token is pushed up, -1 elsewhere: DPPO's release reads an advantage of 0 as a push down."""
-    return 2 * (advantages > 0).to(torch.int8) - 1
+def _closed(moved: Tensor, advantages: Tensor, down: float, up: float) -> Tensor:
+    """Tokens that moved with their advantage; an advantage of 0 is a push down, as DPPO's release reads it."""
+    rising = advantages > 0
+    return terms.moved_with_advantage(moved, rising, ~rising, down, up)

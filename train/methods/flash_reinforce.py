@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from schemas.errors import BatchError
+from train.action_axis import first_true
 from train.batch import Batch
 from train.methods import notes, requirements, terms
-from train.methods.update import Update
+from train.methods.requirements import Undemanding
+from train.methods.update import Actions, Update
 
 LOG_RATIO_BOUND = 30.0
 """Where `overflow="clamp"` cuts a log-ratio, on both sides. FlashREINFORCE, Appendix A, as whileai 0.131 cites it."""
@@ -23,7 +25,7 @@ _OVERFLOW_REMEDY = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FlashReinforce:
+class FlashReinforce(Undemanding):
     """A trace moves the policy by its reward above the batch mean, unless the policy has drifted too far from it.
 
         A     = R - (1/B) sum_j R_j                    over all traces of the batch, masked ones included
@@ -41,10 +43,6 @@ class FlashReinforce:
 
     name: ClassVar[str] = "flash_reinforce"
     splits: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = False
-    needs_critic: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
-    needs_behavior_policy: ClassVar[bool] = False
 
     trust: float = 0.003
     """Highest mean drift a trace may show, in nats a token; inf opens the gate. Hu et al. 2026, Sec. 3.2, Table 13."""
@@ -71,30 +69,29 @@ class FlashReinforce:
         """The update of `batch`, or of a part of it: only the reward mean and B are of the whole."""
         requirements.scored(batch, self.name)
         requirements.action_tokens(batch, self.name)
-        index, mask, counts = batch.trace_index, batch.action_mask, batch.num_action_tokens
-
+        actions = batch.actions
         drift = requirements.drift(batch, self.name)
         in_trust = drift <= self.trust
         log_ratios = requirements.log_ratios(batch, self.name)
-        kept = self._filtered(batch, mask & in_trust.index_select(0, index))
+        kept = self._filtered(batch, actions.of_traces(in_trust))
         ratios = terms.importance_ratios(self._bounded(log_ratios), kept)
 
         advantages = terms.batch_mean_advantages(batch.rewards, batch.statistics.mean_reward)
-        weights = (advantages / (counts * batch.statistics.num_traces)).to(batch.dtype)
+        weights = advantages / (batch.num_action_tokens * batch.statistics.num_traces)
         # Ratios are 0 where nothing is kept; one that overflowed makes its coefficient infinite, or NaN at advantage 0.
-        coefficients = weights.index_select(0, index).mul_(ratios)
+        coefficients = actions.of_traces(weights.to(batch.dtype)).mul_(ratios)
         requirements.finite(batch, coefficients, _OVERFLOW_REMEDY)
 
         num_kept = int(torch.count_nonzero(kept))
         num_clamped = int((kept & (log_ratios.abs() > LOG_RATIO_BOUND)).sum()) if self.overflow == "clamp" else 0
         return Update(
-            method=self.name,
             batch=batch,
-            coefficients=coefficients,
-            advantages=torch.where(mask, advantages.to(batch.dtype).index_select(0, index), 0.0),
+            method=self.name,
+            coefficients=actions.spread(coefficients),
+            of_actions=Actions(
+                advantages=actions.of_traces(advantages.to(batch.dtype)), log_ratios=log_ratios, weights=ratios
+            ),
             in_trust=in_trust,
-            log_ratios=log_ratios,
-            weights=ratios,
             stats={
                 "batch_mean_reward": batch.statistics.mean_reward,
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),
@@ -115,17 +112,19 @@ class FlashReinforce:
         """`kept` without the low-entropy tokens of failed traces; T and B do not notice."""
         if self.negative_token_fraction == 1.0:
             return kept
-        if batch.entropies is None or batch.failures is None:
+        entropies, traces = batch.on_actions("entropies"), batch.actions.traces
+        if entropies is None or batch.failures is None:
             raise BatchError(
                 f"{self.name}: negative_token_fraction {self.negative_token_fraction:g} but no entropies or no "
                 f"failures in the batch; expected an entropy a token and a flag a trace; add them, or set it to 1"
             )
-        failed = batch.failures[batch.trace_index] & batch.action_mask
-        bad = (failed & ~torch.isfinite(batch.entropies)).nonzero()
-        if len(bad):
-            raise BatchError(f"{batch.place(int(bad[0]))}: entropy is not finite; expected nats; score the trace again")
+        failed = batch.actions.of_traces(batch.failures)
+        bad = first_true(failed & ~torch.isfinite(entropies))
+        if bad is not None:
+            place = batch.place_of_action(bad)
+            raise BatchError(f"{place}: entropy is not finite; expected nats; score the trace again")
         num_kept = torch.ceil(self.negative_token_fraction * batch.num_action_tokens.to(torch.float64)).to(torch.int64)
-        return kept & (~failed | terms.top_entropy_tokens(batch.entropies, failed, batch.trace_index, num_kept))
+        return kept & (~failed | terms.top_entropy_tokens(entropies, failed, traces, num_kept))
 
     def _notes(self, batch: Batch, drift: Tensor, in_trust: Tensor, num_clamped: int) -> list[str]:
         """Why nothing can move, what was masked, and whether the gate acted at all."""

@@ -23,7 +23,7 @@ LARGEST_LOG_PRODUCT = 300.0
 
 def sequence_log_ratios(batch: Batch, rule: str) -> Tensor:
     """Sum of the log-ratios over the action tokens of each trace; [B] in float64."""
-    return terms.trace_sums(requirements.log_ratios(batch, rule), batch.trace_index, len(batch.trace_ids))
+    return terms.trace_sums(requirements.log_ratios(batch, rule), batch.actions.traces, len(batch.trace_ids))
 
 
 def effective_sample_size(weights: Tensor) -> float:
@@ -113,14 +113,14 @@ class TrustRegion:
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:  # noqa: ARG002 - one signature for all rules
         """The weights rho of traces within both bounds."""
         current, behavior = requirements.scored(batch, self.name)
-        mask, index = batch.action_mask, batch.trace_index
         if self.divergence == "k3":
             log_ratios = requirements.log_ratios(batch, self.name).double()
             divergences = torch.expm1(log_ratios) - log_ratios
         else:
-            divergences = terms.bernoulli_kl(torch.where(mask, behavior, 0.0), torch.where(mask, current, 0.0))
-        largest = terms.trace_maxima(divergences, mask, index, len(batch.trace_ids))
-        means = terms.trace_means(divergences, mask, index, batch.num_action_tokens)
+            divergences = terms.bernoulli_kl(behavior, current)
+        traces = batch.actions.traces
+        largest = terms.trace_maxima(divergences, None, traces, len(batch.trace_ids))
+        means = terms.trace_means(divergences, None, traces, batch.num_action_tokens)
         return _of_traces(batch, self.name, (largest <= self.max_divergence) & (means <= self.mean_divergence))
 
 
@@ -140,13 +140,12 @@ class OPSM:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho of traces with A >= 0 or mean log(mu/pi) <= bound; A is the trace's mean advantage."""
-        counts, index, mask = batch.num_action_tokens, batch.trace_index, batch.action_mask
+        counts = batch.num_action_tokens
         receded = -sequence_log_ratios(batch, self.name) / counts
-        bad = terms.trace_means(advantages, mask, index, counts) < 0
+        bad = terms.trace_means(advantages, None, batch.actions.traces, counts) < 0
         return _of_traces(batch, self.name, ~(bad & (receded > self.bound)))
 
 
 def _of_traces(batch: Batch, rule: str, kept: Tensor) -> Weights:
     """Ratios, cut at +-20 in the logarithm, of the tokens of kept traces [B]."""
-    tokens = batch.action_mask & kept.index_select(0, batch.trace_index)
-    return keeping(logged_ratios(batch, rule, LOG_RATIO_BOUND), tokens)
+    return keeping(logged_ratios(batch, rule, LOG_RATIO_BOUND), batch.actions.of_traces(kept))

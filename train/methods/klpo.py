@@ -10,10 +10,12 @@ from torch import Tensor
 
 from schemas.errors import BatchError, SettingsError
 from train import records
+from train.action_axis import first_true
 from train.batch import Batch
 from train.methods import centering, notes, requirements, terms
 from train.methods.centering import Centred
-from train.methods.update import Update
+from train.methods.requirements import Undemanding
+from train.methods.update import Actions, Update
 
 Centering = Literal["exact", "monte_carlo", "topk", "binary"]
 
@@ -29,7 +31,7 @@ FALLBACK = 'KLPO(centering="binary"), an approximation that is not centred'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KLPO:
+class KLPO(Undemanding):
     """Each token moves the policy by what its reward leaves unexplained of the log-ratio, along a centred score.
 
         ell_t = log p_t - log q_t                    p the current policy, q the one that wrote the trace
@@ -66,9 +68,6 @@ class KLPO:
 
     name: ClassVar[str] = "klpo"
     splits: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = False
-    needs_critic: ClassVar[bool] = False
-    value_range: ClassVar[None] = None
 
     beta: float = 0.1
     """Weight of the log-ratio against the reward, in reward a nat; state it. KLPO, arXiv:2610.08963: 0.1 in the release
@@ -96,6 +95,8 @@ class KLPO:
         requirements.option_choice(self, "route", ("token", "sequence"))
         requirements.option_choice(self, "centering", tuple(_KINDS))
         requirements.option_choice(self, "certain", ("refuse", "floor"))
+        if self.centering != "binary":
+            requirements.options_unread(self, ("certain",), f"with centering={self.centering!r}")
         if self.num_records is None:
             return
         requirements.option_number(self, "num_records", low=1, hint="None takes what the batch has")
@@ -106,14 +107,15 @@ class KLPO:
             )
 
     @property
-    def needs_behavior_policy(self) -> bool:
-        """Whether its centering is over the whole vocabulary, which no log holds."""
-        return self.centering == "exact"
+    def needs_records(self) -> records.Kind | None:
+        """The records that a trainer has to bring: none for the binary centering."""
+        brought: dict[str, records.Kind] = {"exact": "expected", "monte_carlo": "draws", "topk": "top_k"}
+        return brought.get(self.centering)
 
     def update(self, batch: Batch) -> Update:
         """The update of `batch`, or of a part of it: only B is of the whole."""
         requirements.action_tokens(batch, self.name)
-        index, mask, counts = batch.trace_index, batch.action_mask, batch.num_action_tokens
+        actions, counts = batch.actions, batch.num_action_tokens
         log_ratios = requirements.log_ratios(batch, self.name)
         found = self.centred(batch)
         ell, rewards = log_ratios.double(), batch.rewards
@@ -121,48 +123,47 @@ class KLPO:
         regression: dict[str, float] = {}
         by_record: Tensor | None = None
         if self.route == "token":
-            residuals = torch.where(mask, rewards.index_select(0, index) - self.beta * ell, 0.0)
+            residuals = actions.of_traces(rewards) - self.beta * ell
         else:
-            of_traces = rewards - self.beta * terms.trace_sums(ell + found.divergences, index, len(counts))
+            of_traces = rewards - self.beta * terms.trace_sums(ell + found.divergences, actions.traces, len(counts))
             squares = of_traces**2
             if found.columns is not None:
                 by_trace = rewards[:, None] - self.beta * _column_sums(ell[:, None] + found.columns, batch)
                 others, noise = leave_one_out(by_trace)
-                by_record, squares = others.index_select(0, index), squares - noise
+                by_record, squares = actions.of_traces(others), squares - noise
             regression["regression_loss"] = float(squares.mean()) / (2.0 * self.beta)
-            residuals = torch.where(mask, of_traces.index_select(0, index), 0.0)
+            residuals = actions.of_traces(of_traces)
 
         weights = residuals / batch.statistics.num_traces
-        coefficients = torch.where(mask, weights * found.factors, 0.0).to(batch.dtype)
+        coefficients = (weights if found.factors is None else weights * found.factors).to(batch.dtype)
         requirements.finite(batch, coefficients, "quarantine the trace")
         of_records = weights[:, None] if by_record is None else by_record / batch.statistics.num_traces
         auxiliary = None if found.shares is None else -(of_records * found.shares).to(batch.dtype)
         if auxiliary is not None:
             requirements.finite(batch, auxiliary.abs().amax(1), "quarantine the trace")
         return Update(
-            method=self.name,
             batch=batch,
-            coefficients=coefficients,
-            auxiliary_coefficients=auxiliary,
-            advantages=residuals.to(batch.dtype),
+            method=self.name,
+            coefficients=actions.spread(coefficients),
+            auxiliary_coefficients=None if auxiliary is None else actions.spread(auxiliary),
+            of_actions=Actions(advantages=residuals.to(batch.dtype), log_ratios=log_ratios),
             in_trust=torch.ones_like(counts, dtype=torch.bool),
-            log_ratios=log_ratios,
             stats=self._stats(batch, found, log_ratios, residuals) | regression,
             notes=self._notes(batch, found),
         )
 
     def centred(self, batch: Batch) -> Centred:
-        """What the centering makes of each token of a batch; records that it cannot read are refused."""
-        mask = batch.action_mask
+        """What the centering makes of each action token of a batch; records that it cannot read are refused."""
         if self.centering == "binary":
-            return centering.binary(*self._uncertain(batch), mask)
+            return centering.binary(*self._uncertain(batch))
         found = records.examined(batch, f"{self.name} {self.centering}", _KINDS[self.centering], FALLBACK)
         self._check_number(batch, found.num_records)
+        found = centering.on_actions(batch, found)
         if self.centering == "exact":
-            return centering.exact(found, mask)
+            return centering.exact(found)
         if self.centering == "monte_carlo":
-            return centering.monte_carlo(found, mask)
-        return centering.top_k(found, mask, literal=self.route == "sequence")
+            return centering.monte_carlo(found)
+        return centering.top_k(found, literal=self.route == "sequence")
 
     def _check_number(self, batch: Batch, number: int) -> None:
         """Refuse another number of records than was stated, and a single draw where the others' residual is needed."""
@@ -183,38 +184,41 @@ class KLPO:
         if self.certain == "floor":
             return behavior.clamp(max=ALMOST_CERTAIN), logprobs.clamp(max=ALMOST_CERTAIN)
         for name, numbers in (("behavior_logprobs", behavior), ("logprobs", logprobs)):
-            certain = (batch.action_mask & (numbers >= 0)).nonzero()
-            if len(certain):
+            certain = first_true(numbers >= 0)
+            if certain is not None:
                 raise BatchError(
-                    f"klpo binary: {batch.place(int(certain[0]))}: {name} of exactly 0; expected below 0, since 1 - p "
-                    f"divides; compute the log-softmax in float32 or wider before the token is picked, record tokens, "
-                    f'or set certain="floor"'
+                    f"klpo binary: {batch.place_of_action(certain)}: {name} of exactly 0; expected below 0, "
+                    f"since 1 - p divides; compute the log-softmax in float32 or wider before the token is picked, "
+                    f'record tokens, or set certain="floor"'
                 )
         return behavior, logprobs
 
     def _stats(self, batch: Batch, found: Centred, log_ratios: Tensor, residuals: Tensor) -> dict[str, float]:
         """Figures; the ratios are for comparison, nothing is multiplied by them."""
-        mask, index, counts = batch.action_mask, batch.trace_index, batch.num_action_tokens
-        ratios = terms.importance_ratios(log_ratios.double().clamp(max=terms.LARGEST_EXPONENT), mask)
+        num, traces = len(log_ratios), batch.actions.traces
+        ratios = terms.importance_ratios(log_ratios.double().clamp(max=terms.LARGEST_EXPONENT))
         stats = {
             "in_trust_share": 1.0,
-            "mean_trace_kl": float(terms.trace_sums(found.divergences, index, len(counts)).mean()),
-            "mean_residual": terms.masked_mean(residuals, mask),
+            "mean_trace_kl": float(terms.trace_sums(found.divergences, traces, len(batch.trace_ids)).mean()),
+            "mean_residual": terms.mean_over(residuals, num),
             "max_residual": float(residuals.abs().max()),
-            "mean_ratio": terms.masked_mean(ratios, mask),
+            "mean_ratio": terms.mean_over(ratios, num),
             "max_ratio": float(ratios.max()),
             "num_floored_tokens": 0.0,
         }
         if found.head_masses is not None and found.floored is not None:
-            stats["mean_head_mass"] = terms.masked_mean(found.head_masses, mask)
-            stats["min_head_mass"] = float(found.head_masses[mask].min())
+            stats["mean_head_mass"] = terms.mean_over(found.head_masses, num)
+            stats["min_head_mass"] = float(found.head_masses.min())
             stats["num_floored_tokens"] = float(found.floored.sum())
         return stats
 
     def _notes(self, batch: Batch, found: Centred) -> list[str]:
         """How the scores were centred, and how far that is from exact."""
         told = [_about_centering(self.centering, batch, found)]
-        num_tokens = int(batch.action_mask.sum())
+        gap = records.behavior_gap(batch) if self.centering == "exact" else None
+        if gap is not None:
+            told.append(f"logged and recomputed log-probabilities of the sampled tokens are up to {gap:.2g} nats apart")
+        num_tokens = len(batch.actions)
         num_floored = 0 if found.floored is None else int(found.floored.sum())
         if num_floored:
             bounded = "and pass nothing through it" if self.route == "sequence" else "by which their shares are divided"
@@ -224,7 +228,7 @@ class KLPO:
             )
         if self.centering == "binary" and self.certain == "floor":
             highest = torch.maximum(*requirements.scored(batch, self.name))
-            num_certain = int((batch.action_mask & (highest > ALMOST_CERTAIN)).sum())
+            num_certain = int((highest > ALMOST_CERTAIN).sum())
             told.append(
                 f"{num_certain} of {num_tokens} tokens had a log-probability above {ALMOST_CERTAIN:.1e}, read as that"
             )
@@ -249,18 +253,18 @@ def leave_one_out(residuals: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _column_sums(columns: Tensor, batch: Batch) -> Tensor:
-    """Sum over the tokens of each trace; [N, M] to [B, M]."""
+    """Sum over the tokens of each trace; [A, M] to [B, M]."""
     sums = torch.zeros(len(batch.trace_ids), columns.shape[1], dtype=torch.float64, device=columns.device)
-    return sums.index_add_(0, batch.trace_index, columns)
+    return sums.index_add_(0, batch.actions.traces, columns)
 
 
 def _written_by_several(batch: Batch) -> Tensor:
     """[B] traces whose action tokens were written at more than one policy lag."""
     num = len(batch.trace_ids)
-    if batch.policy_lags is None:
+    lags = batch.on_actions("policy_lags")
+    if lags is None:
         return torch.zeros(num, dtype=torch.bool, device=batch.rewards.device)
-    lags, mask, index = batch.policy_lags.double(), batch.action_mask, batch.trace_index
-    highest, lowest = (terms.trace_maxima(sign * lags, mask, index, num) for sign in (1.0, -1.0))
+    highest, lowest = (terms.trace_maxima(sign * lags, None, batch.actions.traces, num) for sign in (1.0, -1.0))
     return highest + lowest > 0
 
 
@@ -268,7 +272,7 @@ def _about_centering(how: str, batch: Batch, found: Centred) -> str:
     """Which centering was used, in one sentence."""
     number = 0 if batch.records is None else batch.records.num_records
     if found.head_masses is not None:
-        masses = found.head_masses[batch.action_mask]
+        masses = found.head_masses
         return (
             f"centred over a head of {number} tokens that holds {float(masses.mean()):.4%} of the behavior policy, at "
             f"the least {float(masses.min()):.4%}, the tail modelled: an approximation"

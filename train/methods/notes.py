@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from train.batch import Batch
@@ -22,11 +23,13 @@ def named(trace_ids: Sequence[str], chosen: Tensor) -> str:
 
 
 def furthest(batch: Batch, log_ratios: Tensor) -> str:
-    """The token whose log-ratio, of [N], is furthest from 0: "furthest is ratio 0.0498 at trace 3, token 0"."""
-    least, most = log_ratios.aminmax()  # They are 0 off the action mask.
-    token = int((batch.action_mask & (log_ratios == (least if -least > most else most))).nonzero()[0])
+    """The token whose log-ratio, of [A], is furthest from 0: "furthest is ratio 0.0498 at trace 3, token 0"."""
+    size = terms.part_size(log_ratios)
+    parts = torch.split(log_ratios, size)
+    part = int(torch.stack([each.abs().amax() for each in parts]).argmax())  # Places are slow to find: in one part.
+    token = part * size + int(parts[part].abs().argmax())
     ratio = math.exp(min(float(log_ratios[token]), terms.LARGEST_EXPONENT))
-    return f"furthest is ratio {ratio:.3g} at {batch.place(token)}"
+    return f"furthest is ratio {ratio:.3g} at {batch.place_of_action(token)}"
 
 
 def about_batch_mean(batch: Batch) -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from schemas.errors import BatchError
 from train.batch import Batch
 from train.methods import requirements, terms
-from train.methods.corrections import Weights, keeping, logged_ratios
+from train.methods.corrections import Weights, closing, keeping, logged_ratios
 
 BUDGET_GUARD = 1e-12
 """Taken off the budget before it is spent. M2PO release, core_algos.py."""
@@ -83,17 +83,15 @@ class M2PO:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho within the clip or under the mask."""
-        mask = batch.action_mask
         ratios = logged_ratios(batch, self.name)
         squares = requirements.log_ratios(batch, self.name).double() ** 2
         if self.form == "mask":
-            kept = torch.zeros_like(mask).masked_scatter(mask, kept_within_budget(squares[mask], self.budget))
-            return keeping(ratios, kept)
-        harmful = mask & (torch.sign(advantages) * (ratios - 1.0) > 0)
+            return keeping(ratios, kept_within_budget(squares, self.budget))
+        harmful = torch.sign(advantages) * (ratios - 1.0) > 0
         bound = exact_bound if self.form == "exact" else budgeted_bound
         tau = math.sqrt(bound(squares[harmful], self.budget))
         low, high = max(self.low, -math.expm1(-tau)), max(self.high, _expm1(tau))
-        return keeping(ratios, mask & ~terms.moved_with_advantage(ratios - 1.0, advantages, low, high))
+        return closing(ratios, _clipped(ratios - 1.0, advantages, low, high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,20 +125,20 @@ class DecoupledPPO:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights w rho' where rho' is not clipped and w is within its cap."""
-        if batch.prox_logprobs is None:
+        prox = batch.on_actions("prox_logprobs")
+        if prox is None:
             raise BatchError(
                 f"{self.name}: the batch has no prox_logprobs; expected one a token under the weights that training "
                 f"began from; score them before the first update, or use a3po, which needs only policy lags"
             )
         current, behavior = requirements.scored(batch, self.name)
-        mask, prox = batch.action_mask, batch.prox_logprobs
-        behaved = terms.importance_ratios(terms.log_ratios(prox, behavior, mask), mask)
-        kept = mask
+        behaved, moved = (
+            terms.importance_ratios(terms.log_ratios(*policies)) for policies in ((prox, behavior), (current, prox))
+        )
+        closed = _clipped(moved - 1.0, advantages, self.low, self.high)
         if self.beyond_cap == "mask":
-            kept = mask & (behaved <= self.cap)
-        moved = terms.importance_ratios(terms.log_ratios(current, prox, mask), mask)
-        closed = terms.moved_with_advantage(moved - 1.0, advantages, self.low, self.high)
-        return keeping(behaved.clamp(max=self.cap) * moved, kept & ~closed)
+            closed |= behaved > self.cap
+        return closing(behaved.clamp(max=self.cap) * moved, closed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,17 +166,22 @@ class A3PO:
 
     def weigh(self, batch: Batch, advantages: Tensor) -> Weights:
         """The weights rho where rho' = rho^(1 - alpha) is not clipped."""
-        if batch.policy_lags is None:
+        lags = batch.on_actions("policy_lags")
+        if lags is None:
             raise BatchError(
                 f"{self.name}: the batch has no policy_lag; expected the updates between writing and now, for each "
                 f"trace or token; add it from the policy versions"
             )
-        ages = batch.policy_lags.clamp(min=1).double()
+        ages = lags.clamp(min=1).double()
         alphas = (ages - 1.0) / ages
         log_ratios = requirements.log_ratios(batch, self.name)
         moved = torch.expm1((1.0 - alphas) * log_ratios)
-        closed = terms.moved_with_advantage(moved, advantages, self.low, self.high)
-        return keeping(logged_ratios(batch, self.name), batch.action_mask & ~closed)
+        return closing(logged_ratios(batch, self.name), _clipped(moved, advantages, self.low, self.high))
+
+
+def _clipped(moved: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """Tokens whose ratio less 1 is beyond its bound the advantage's way."""
+    return terms.moved_with_advantage(moved, advantages > 0, advantages < 0, low, high)
 
 
 def _expm1(value: float) -> float:

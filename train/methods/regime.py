@@ -29,7 +29,8 @@ RATIO_TOLERANCE = 1e-4
 float32, which leaves it 5."""
 
 LARGEST_WEIGHT = 1e150
-"""Weights are cut here before they are squared: the square of a larger one, times the batch, overflows float64."""
+"""Weights are cut here before they are squared: the square of a larger one, times the batch, overflows float64, which
+ends at 1.8e308. Convention, untested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,14 +93,14 @@ def regime(batch: Batch, methods: Sequence[Method] | None = None) -> Regime:
     Needs logprobs and behavior_logprobs. When the batch has no values, a method with a critic is given one that says
     the mean reward everywhere: a mask reads no more of an advantage than its sign, and a new critic says about that.
     """
-    mask, counts = batch.action_mask, batch.num_action_tokens
+    num_tokens, counts = len(batch.actions), batch.num_action_tokens
     log_ratios = requirements.log_ratios(batch, "regime").double()
     drift = requirements.drift(batch, "regime")
     chosen = [kind() for kind in METHODS.values()] if methods is None else list(methods)
     return Regime(
         num_traces=len(batch.trace_ids),
-        num_action_tokens=int(mask.sum()),
-        mean_abs_log_ratio=terms.masked_mean(log_ratios.abs(), mask),
+        num_action_tokens=num_tokens,
+        mean_abs_log_ratio=terms.mean_over(log_ratios.abs(), num_tokens),
         max_ratio=math.exp(min(float(log_ratios.max()), terms.LARGEST_EXPONENT)),
         mean_drift=float(drift[counts > 0].mean()),
         touches=tuple(touch(batch, method) for method in chosen),
@@ -110,33 +111,34 @@ def touch(batch: Batch, method: Method) -> Touch:
     """What one method would do to a scored batch."""
     name, fed = _name(method), batch
     if batch.values is None:
-        constant = torch.full_like(requirements.current_logprobs(batch, name), batch.statistics.mean_reward)
-        fed = replace(batch, values=constant)
+        told = torch.full(batch.action_mask.shape, batch.statistics.mean_reward, dtype=batch.dtype)
+        fed = batch.with_values(told.to(batch.rewards.device))
     try:
         update = method.update(fed)
     except (BatchError, TrainingError) as error:
         return Touch(method=name, sentence=f"not measured: {error}")
-    told = _unweighed(name, update) if update.weights is None else _weighed(name, update, update.weights)
+    weights = update.of_actions.weights
+    made = _unweighed(name, update) if weights is None else _weighed(name, update, weights)
     if batch.values is None and update.value_targets is not None:
-        return replace(told, sentence=f"{told.sentence} (with a critic that says the mean reward)")
-    return told
+        return replace(made, sentence=f"{made.sentence} (with a critic that says the mean reward)")
+    return made
 
 
 def _weighed(name: str, update: Update, weights: Tensor) -> Touch:
     """Of a method that multiplies advantages by a weight."""
-    batch, weights = update.batch, weights.double().clamp(max=LARGEST_WEIGHT)
-    mask, index = batch.action_mask, batch.trace_index
-    own = weights[mask]
-    kept = mask & (weights != 0)
-    acting = torch.zeros_like(batch.num_action_tokens, dtype=torch.bool).index_fill(0, index[kept], True)
-    has_actions = batch.num_action_tokens > 0
+    actions, counts, own = (
+        update.batch.actions,
+        update.batch.num_action_tokens,
+        weights.double().clamp(max=LARGEST_WEIGHT),
+    )
+    kept, num_traces = own != 0, int((counts > 0).sum())
     ratios = torch.exp(_log_ratios(update).clamp(max=terms.LARGEST_EXPONENT))
-    is_ratio = torch.isclose(weights, ratios, rtol=RATIO_TOLERANCE, atol=0.0)
+    is_ratio = torch.isclose(own, ratios, rtol=RATIO_TOLERANCE, atol=0.0)
     masked, bounded = 1.0 - float(kept.sum()) / len(own), float((kept & ~is_ratio).sum()) / len(own)
     departure = float((own - 1.0).abs().mean())
     return Touch(
         method=name,
-        masked_trace_share=float((has_actions & ~acting).sum()) / float(has_actions.sum()),
+        masked_trace_share=1.0 - float(terms.traces_with(kept, actions.traces, len(counts)).sum()) / num_traces,
         masked_token_share=masked,
         bounded_token_share=bounded,
         departure=departure,
@@ -147,7 +149,7 @@ def _weighed(name: str, update: Update, weights: Tensor) -> Touch:
 
 def _unweighed(name: str, update: Update) -> Touch:
     """Of a method that adds to the advantage and masks nothing."""
-    moved = _log_ratios(update)[update.batch.action_mask].abs()
+    moved = _log_ratios(update).abs()
     return Touch(
         method=name,
         masked_trace_share=0.0,
@@ -167,9 +169,10 @@ def _verdict(masked: float, bounded: float, departure: float) -> str:
 
 
 def _log_ratios(update: Update) -> Tensor:
-    if update.log_ratios is None:
+    """[A] log-ratios of the action tokens in float64."""
+    if update.of_actions.log_ratios is None:
         raise AssertionError("a batch with behavior_logprobs has log-ratios")
-    return update.log_ratios.double()
+    return update.of_actions.log_ratios.double()
 
 
 def _name(method: Method) -> str:

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import math
+from dataclasses import MISSING, fields
 from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from schemas.errors import BatchError, SettingsError, TrainingError
+from train.action_axis import first_true
 from train.batch import Batch
 from train.methods import terms
+from train.records import Kind
+
+
+class Undemanding:
+    """What a method needs of its trainer unless it says otherwise, which is nothing; `catalog.Method` has the words."""
+
+    __slots__ = ()
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the traces of one ask have to be in one batch, at least two of each."""
+        return False
+
+    @property
+    def needs_critic(self) -> bool:
+        """Whether it reads the values of a critic, and has targets for it."""
+        return False
+
+    @property
+    def value_range(self) -> tuple[float, float] | None:
+        """Where such a critic is bounded to; None leaves it unbounded."""
+        return None
+
+    @property
+    def needs_records(self) -> Kind | None:
+        """The records that a batch has to bring; None for a method that reads none."""
+        return None
 
 
 def option_number(owner: object, name: str, *, low: float, high: float = math.inf, hint: str) -> None:
@@ -53,66 +83,80 @@ def option_flag(owner: object, name: str) -> None:
         raise SettingsError(f"{type(owner).__name__}({name}={value!r}): expected True or False; set one of them")
 
 
+def options_unread(owner: Any, names: tuple[str, ...], because: str) -> None:
+    """Refuse options that were set although nothing reads them; `because` says what would have to be set as well."""
+    for option in fields(owner):
+        default = option.default if option.default_factory is MISSING else option.default_factory()
+        value = getattr(owner, option.name)
+        if option.name in names and value != default:
+            raise SettingsError(
+                f"{type(owner).__name__}({option.name}={value!r}): expected {default!r}, since nothing reads it "
+                f"{because}; leave it out"
+            )
+
+
 def current_logprobs(batch: Batch, method: str) -> Tensor:
-    """`logprobs` [N] of the batch, refused when it was never scored."""
-    if batch.logprobs is None:
+    """`logprobs` [A] of the action tokens, refused when the batch was never scored."""
+    found = batch.on_actions("logprobs")
+    if found is None:
         raise BatchError(
             f"{method}: the batch has no logprobs; expected one a token under the policy being trained; score it and "
             f"use batch.with_logprobs"
         )
-    return batch.logprobs
+    return found
 
 
 def behavior_logprobs(batch: Batch, method: str) -> Tensor:
-    """`behavior_logprobs` [N] of the batch, refused when the log had none."""
-    if batch.behavior_logprobs is None:
+    """`behavior_logprobs` [A] of the action tokens, refused when the log had none."""
+    found = batch.on_actions("behavior_logprobs")
+    if found is None:
         raise BatchError(
             f"{method}: trace {batch.trace_ids[0]} and the rest of the batch have no behavior_logprobs; expected the "
             f"serving stack's token_logprobs, without which there is no ratio; turn them on and train on the traces "
             f"that come after"
         )
-    return batch.behavior_logprobs
+    return found
 
 
 def critic_values(batch: Batch, method: str) -> Tensor:
-    """`values` [N] of the batch, refused when there are none or one is not finite on an action token."""
-    if batch.values is None:
+    """`values` [A] of the action tokens, refused when there are none or one is not finite."""
+    found = batch.on_actions("values")
+    if found is None:
         raise BatchError(
             f"{method}: trace {batch.trace_ids[0]} and the rest of the batch have no values; expected the critic's "
             f"prediction before each token; run the critic and use batch.with_values, or a method without a critic"
         )
-    if not bool(torch.isfinite(torch.stack(torch.where(batch.action_mask, batch.values, 0.0).aminmax())).all()):
-        bad = (batch.action_mask & ~torch.isfinite(batch.values)).nonzero()
-        token = int(bad[0])
+    if not _all_finite(found):
+        bad = first_true(~torch.isfinite(found)) or 0
         raise BatchError(
-            f"{method}: {batch.place(token)}: value {float(batch.values[token])}; expected a finite number; the critic "
+            f"{method}: {batch.place_of_action(bad)}: value {float(found[bad])}; expected a finite number; the critic "
             f"has diverged: go back to its last good checkpoint"
         )
-    return batch.values
+    return found
 
 
 def scored(batch: Batch, method: str) -> tuple[Tensor, Tensor]:
-    """`logprobs` and `behavior_logprobs` [N] of the batch, refused when either is missing."""
+    """`logprobs` and `behavior_logprobs` [A] of the action tokens, refused when either is missing."""
     return current_logprobs(batch, method), behavior_logprobs(batch, method)
 
 
 def log_ratios(batch: Batch, method: str) -> Tensor:
-    """Log importance ratios [N] of the batch, 0 off the action mask; refused when it lacks one side."""
+    """Log importance ratios [A] of the action tokens; refused when the batch lacks one side."""
     current, behavior = scored(batch, method)
-    return batch.once("log_ratios", lambda: terms.log_ratios(current, behavior, batch.action_mask))
+    return batch.once("log_ratios", lambda: terms.log_ratios(current, behavior))
 
 
 def importance_ratios(batch: Batch, method: str) -> Tensor:
-    """Importance ratios [N] of the batch, 0 off the action mask; refused when it lacks one side."""
+    """Importance ratios [A] of the action tokens; refused when the batch lacks one side."""
     found = log_ratios(batch, method)
-    return batch.once("importance_ratios", lambda: terms.importance_ratios(found, batch.action_mask))
+    return batch.once("importance_ratios", lambda: terms.importance_ratios(found))
 
 
 def drift(batch: Batch, method: str) -> Tensor:
     """Mean Bernoulli KL [B] of each trace of the batch, NaN without an action token; refused when it lacks one side."""
     current, behavior = scored(batch, method)
-    mask, index, counts = batch.action_mask, batch.trace_index, batch.num_action_tokens
-    return batch.once("drift", lambda: terms.mean_drift(behavior, current, mask, index, counts))
+    traces, counts = batch.actions.traces, batch.num_action_tokens
+    return batch.once("drift", lambda: terms.mean_drift(behavior, current, traces, counts))
 
 
 def whole_batch(batch: Batch, method: str) -> None:
@@ -125,23 +169,27 @@ def whole_batch(batch: Batch, method: str) -> None:
 
 
 def finite(batch: Batch, coefficients: Tensor, remedy: str) -> None:
-    """Stop at the first token whose coefficient [N] is not finite; `remedy` is what to do about its ratio."""
-    if bool(torch.isfinite(torch.stack(coefficients.aminmax())).all()):
+    """Stop at the first action token whose coefficient [A] is not finite; `remedy` is what to do about its ratio."""
+    if _all_finite(coefficients):
         return
-    bad = (~torch.isfinite(coefficients)).nonzero()
-    token = int(bad[0])
-    if batch.behavior_logprobs is not None and batch.logprobs is not None:
-        remedy = f"its log-ratio is {float(batch.logprobs[token] - batch.behavior_logprobs[token]):.6g}: {remedy}"
+    bad = first_true(~torch.isfinite(coefficients)) or 0
+    current, behavior = batch.on_actions("logprobs"), batch.on_actions("behavior_logprobs")
+    if behavior is not None and current is not None:
+        remedy = f"its log-ratio is {float(current[bad] - behavior[bad]):.6g}: {remedy}"
     raise TrainingError(
-        f"{batch.place(token)}: the coefficient overflows {batch.dtype}; expected a finite number; {remedy}"
+        f"{batch.place_of_action(bad)}: the coefficient overflows {batch.dtype}; expected a finite number; {remedy}"
     )
+
+
+def _all_finite(numbers: Tensor) -> bool:
+    return bool(torch.isfinite(torch.stack(numbers.aminmax())).all())
 
 
 def action_tokens(batch: Batch, method: str) -> None:
     """Refuse a trace without an action token."""
-    empty = (batch.num_action_tokens == 0).nonzero()
-    if len(empty):
+    empty = first_true(batch.num_action_tokens == 0)
+    if empty is not None:
         raise BatchError(
-            f"{method}: trace {batch.trace_ids[int(empty[0])]} has no action token; expected at least one in each of "
+            f"{method}: trace {batch.trace_ids[empty]} has no action token; expected at least one in each of "
             f"the {len(batch.trace_ids)} traces; leave it out or mend its action mask"
         )

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from train.batch import Batch
 from train.methods import notes, requirements, terms, values
-from train.methods.update import Update
+from train.methods.requirements import Undemanding
+from train.methods.update import Actions, Update
 
 CODING_BAND = (0.2, 4.0)
 """The band for coding agents. Hou et al. 2026, arXiv:2607.07508, Sec. 4.1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SAO:
+class SAO(Undemanding):
     """Each token moves the policy by its advantage over a critic, unless its ratio has left a band.
 
         A_t    by GAE over action tokens, skipping observations, lambda = 1 - 1/(alpha T)
@@ -35,10 +36,7 @@ class SAO:
 
     name: ClassVar[str] = "sao"
     splits: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = False
     needs_critic: ClassVar[bool] = True
-    value_range: ClassVar[None] = None
-    needs_behavior_policy: ClassVar[bool] = False
 
     band: tuple[float, float] = (0.7, 6.0)
     """Ratios strictly between the two keep their token. arXiv:2607.07508, Sec. 4.1, for mathematics with tools; its
@@ -64,30 +62,26 @@ class SAO:
         """The update of `batch`, or of a part of it: only N and B are of the whole."""
         requirements.scored(batch, self.name)
         predicted = requirements.critic_values(batch, self.name)
-        index, mask, counts, whole = batch.trace_index, batch.action_mask, batch.num_action_tokens, batch.statistics
+        actions, counts, whole = batch.actions, batch.num_action_tokens, batch.statistics
 
-        tokens = values.ActionTokens(mask, index)
         lambdas = values.length_adaptive_lambdas(counts, self.gae_alpha)
-        advantages = values.skip_observation_advantages(predicted, batch.rewards, tokens, self.gamma, lambdas)
+        advantages = values.skip_observation_advantages(predicted, batch.rewards, actions, self.gamma, lambdas)
         log_ratios = requirements.log_ratios(batch, self.name)
         ratios = requirements.importance_ratios(batch, self.name)
-        in_band = mask & (ratios > self.band[0]) & (ratios < self.band[1])
+        in_band = (ratios > self.band[0]) & (ratios < self.band[1])
 
         scale = terms.normalisers(self.aggregation, counts, whole.num_traces, whole.num_action_tokens)
-        weights = (advantages * scale.index_select(0, index)).to(batch.dtype)
         kept_ratios = torch.where(in_band, ratios, 0.0)
-        coefficients = torch.where(in_band, weights * kept_ratios, 0.0)
-        num_kept, num_tokens = int(torch.count_nonzero(in_band)), int(counts.sum())
-        in_trust = terms.traces_with(in_band, index, len(counts))
+        num_kept, num_tokens = int(torch.count_nonzero(in_band)), len(actions)
+        in_trust = terms.traces_with(in_band, actions.traces, len(counts))
+        targets = values.value_targets(batch.rewards, batch.action_mask, batch.trace_index, counts, self.gamma)
         return Update(
-            method=self.name,
             batch=batch,
-            coefficients=coefficients,
-            advantages=advantages.to(batch.dtype),
+            method=self.name,
+            coefficients=actions.spread((advantages * actions.of_traces(scale)).to(batch.dtype) * kept_ratios),
+            of_actions=Actions(advantages=advantages.to(batch.dtype), log_ratios=log_ratios, weights=kept_ratios),
             in_trust=in_trust,
-            log_ratios=log_ratios,
-            weights=kept_ratios,
-            value_targets=values.value_targets(batch.rewards, mask, index, tokens, self.gamma).to(batch.dtype),
+            value_targets=targets.to(batch.dtype),
             stats={
                 "in_trust_share": float(in_trust.to(torch.float64).mean()),
                 "masked_token_share": 1.0 - num_kept / num_tokens,
@@ -103,11 +97,11 @@ class SAO:
     def _notes(self, batch: Batch, log_ratios: Tensor, in_band: Tensor, in_trust: Tensor) -> list[str]:
         """Which traces lost all their tokens, and whether the band acted at all."""
         low, high = self.band
-        masked = batch.action_mask & ~in_band
-        num_masked, num_tokens = int(masked.sum()), int(batch.action_mask.sum())
+        num_tokens = len(in_band)
+        num_masked = num_tokens - int(torch.count_nonzero(in_band))
         told = [f"the band ({low:g}, {high:g}) masked nothing: this is plain importance-weighted policy gradient"]
         if num_masked:
-            below = int((masked & (requirements.importance_ratios(batch, self.name) <= low)).sum())
+            below = int((~in_band & (requirements.importance_ratios(batch, self.name) <= low)).sum())
             counted = f"{below} tokens at or below ratio {low:g} and {num_masked - below} at or above {high:g} masked"
             share = f"{num_masked / num_tokens:.2%} of {num_tokens}; {notes.furthest(batch, log_ratios)}"
             told = [f"{counted}, {share}: train sooner after serving or widen the band"]

@@ -1,7 +1,8 @@
 """Each equation once, as a pure function on packed tensors.
 
 [N] is the token axis, [B] the traces; `trace_index` [N] says which trace a token belongs to. Logarithms are natural.
-What lies off a mask is replaced before any function is applied to it, so that NaN there reaches nothing.
+What lies off a mask is replaced before any function is applied to it, so that NaN there reaches nothing. Without a mask
+all tokens count, as they do on the axis of action tokens alone.
 """
 
 from __future__ import annotations
@@ -26,10 +27,21 @@ untested beyond that."""
 
 def by_parts(function: Callable[..., Tensor], *tokens: Tensor) -> Tensor:
     """What `function` makes of tokens [N] one by one, on a CPU some thousand at a time; the same numbers."""
-    size = part_size(tokens[0])
-    if len(tokens[0]) <= size:
-        return function(*tokens)
-    return torch.cat([function(*parts) for parts in zip(*(torch.split(each, size) for each in tokens), strict=True)])
+    num, size = len(tokens[0]), part_size(tokens[0])
+    made = function(*(each[:size] for each in tokens))
+    if num <= size:
+        return made
+    # Written to one place as they are made: parts that were kept until the end would leave the cache.
+    whole = made.new_empty(num)
+    whole[:size] = made
+    for start in range(size, num, size):
+        whole[start : start + size] = function(*(each[start : start + size] for each in tokens))
+    return whole
+
+
+def selected(values: Tensor, mask: Tensor | None, off: float = 0.0) -> Tensor:
+    """The values on masked-in tokens, `off` elsewhere; the values themselves without a mask. [N]."""
+    return values if mask is None else torch.where(mask, values, off)
 
 
 def part_size(tokens: Tensor) -> int:
@@ -43,19 +55,19 @@ def trace_sums(values: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
     return sums.index_add_(0, trace_index, values.to(torch.float64))
 
 
-def trace_means(values: Tensor, mask: Tensor, trace_index: Tensor, num_action_tokens: Tensor) -> Tensor:
+def trace_means(values: Tensor, mask: Tensor | None, trace_index: Tensor, num_action_tokens: Tensor) -> Tensor:
     """Mean over the masked-in tokens of each trace, (1/T) sum_t; [N] to [B] in float64, NaN where T is 0.
 
     `mask` says which tokens are summed; T is `num_action_tokens` [B], whatever the mask leaves out.
     """
-    sums = trace_sums(torch.where(mask, values, 0.0), trace_index, len(num_action_tokens))
+    sums = trace_sums(selected(values, mask), trace_index, len(num_action_tokens))
     return sums / num_action_tokens
 
 
-def trace_maxima(values: Tensor, mask: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
+def trace_maxima(values: Tensor, mask: Tensor | None, trace_index: Tensor, num_traces: int) -> Tensor:
     """Largest masked-in value of each trace; [N] to [B], -inf where there is none."""
     lowest = torch.full((num_traces,), -math.inf, dtype=values.dtype, device=values.device)
-    return lowest.scatter_reduce(0, trace_index, torch.where(mask, values, -math.inf), "amax")
+    return lowest.scatter_reduce(0, trace_index, selected(values, mask, -math.inf), "amax")
 
 
 def traces_with(tokens: Tensor, trace_index: Tensor, num_traces: int) -> Tensor:
@@ -70,11 +82,14 @@ def masked_mean(values: Tensor, mask: Tensor) -> float:
 
 
 def mean_over(values: Tensor, count: int) -> float:
-    """Mean over `count` values, the others being 0, in float64; NaN when there are none."""
+    """Mean over `count` values, the others being 0, for a report; NaN when there are none.
+
+    Some thousand are added at a time in their own type, by halves as torch does, and those sums in float64.
+    """
     if not count:
         return math.nan
-    sums = [part.sum(dtype=torch.float64) for part in torch.split(values, part_size(values))]
-    return float(torch.stack(sums).sum()) / count
+    sums = [part.sum() for part in torch.split(values, part_size(values))]
+    return float(torch.stack(sums).sum(dtype=torch.float64)) / count
 
 
 def batch_mean_advantages(rewards: Tensor, mean_reward: float) -> Tensor:
@@ -82,33 +97,30 @@ def batch_mean_advantages(rewards: Tensor, mean_reward: float) -> Tensor:
     return rewards - mean_reward
 
 
-def log_ratios(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
+def log_ratios(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor | None = None) -> Tensor:
     """Log-ratio of each token: log rho = log pi - log mu on masked-in tokens, 0 elsewhere; [N] in nats."""
-    return torch.where(mask, logprobs - behavior_logprobs, 0.0)
+    return selected(logprobs - behavior_logprobs, mask)
 
 
-def importance_ratios(log_ratios: Tensor, mask: Tensor) -> Tensor:
+def importance_ratios(log_ratios: Tensor, mask: Tensor | None = None) -> Tensor:
     """Ratio of each token: rho = exp(log rho) on masked-in tokens, 0 elsewhere; [N], infinite where it overflows."""
-    return torch.where(mask, log_ratios, -math.inf).exp_()
+    return torch.exp(selected(log_ratios, mask, -math.inf))
 
 
-def probability_moves(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
-    """Move of each token: pi - mu of the sampled token on masked-in tokens, 0 elsewhere; [N] in float64."""
-
-    def moves(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor) -> Tensor:
-        pi, mu = (torch.exp(torch.where(mask, values, 0.0).double()) for values in (logprobs, behavior_logprobs))
-        return pi - mu
-
-    return by_parts(moves, logprobs, behavior_logprobs, mask)
+def probability_moves(logprobs: Tensor, behavior_logprobs: Tensor) -> Tensor:
+    """Move of each token: pi - mu of the sampled token; [N], to the last digit of a probability in their type."""
+    return by_parts(lambda current, behavior: torch.exp(current) - torch.exp(behavior), logprobs, behavior_logprobs)
 
 
-def moved_with_advantage(moved: Tensor, advantages: Tensor, down: Tensor | float, up: Tensor | float) -> Tensor:
+def moved_with_advantage(
+    moved: Tensor, rising: Tensor, falling: Tensor, down: Tensor | float, up: Tensor | float
+) -> Tensor:
     """True where a token moved beyond its bound in the direction in which its advantage pushes it; [N].
 
-    Above `up` with a positive advantage, below -`down` with a negative one. The gradient of PPO's clipped minimum, and
-    of DPPO's, arXiv:2602.04879, is 0 exactly there.
+    Above `up` where the advantage is `rising`, below -`down` where it is `falling`. The gradient of PPO's clipped
+    minimum, and of DPPO's, arXiv:2602.04879, is 0 exactly there.
     """
-    return ((advantages > 0) & (moved > up)) | ((advantages < 0) & (moved < -down))
+    return (rising & (moved > up)) | (falling & (moved < -down))
 
 
 def bernoulli_kl(behavior_logprobs: Tensor, logprobs: Tensor) -> Tensor:
@@ -123,34 +135,27 @@ def bernoulli_kl(behavior_logprobs: Tensor, logprobs: Tensor) -> Tensor:
     return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * torch.log(one_minus_mu / one_minus_pi)
 
 
-def guarded_kl(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor, guard: float) -> Tensor:
-    """Bernoulli KL with `guard` added to both complements instead of clamping; [N] in float64, 0 off the mask.
+def guarded_kl(behavior_logprobs: Tensor, logprobs: Tensor, guard: float) -> Tensor:
+    """Bernoulli KL with `guard` added to both complements instead of clamping; [N] in the type that it is given.
 
-    DPPO, arXiv:2602.04879: mu log(mu/pi) + (1 - mu) log((1 - mu + guard) / (1 - pi + guard)).
+    DPPO, arXiv:2602.04879: mu log(mu/pi) + (1 - mu) log((1 - mu + guard) / (1 - pi + guard)). In float32 it is right to
+    1e-6 nats: enough for a bound of 0.05 on single tokens, not for a mean that has to stay below 0.003.
     """
 
-    def kl(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor) -> Tensor:
-        log_mu, log_pi = (torch.where(mask, values, 0.0).double() for values in (behavior_logprobs, logprobs))
-        one_minus_mu, one_minus_pi = -torch.expm1(log_mu), -torch.expm1(log_pi)
-        complement = torch.log((one_minus_mu + guard) / (one_minus_pi + guard))
-        return torch.exp(log_mu) * (log_mu - log_pi) + one_minus_mu * complement
+    def kl(log_mu: Tensor, log_pi: Tensor) -> Tensor:
+        one_minus_mu, one_minus_pi = torch.expm1(log_mu).neg_(), torch.expm1(log_pi).neg_()
+        complement = ((one_minus_mu + guard) / one_minus_pi.add_(guard)).log_()
+        return torch.exp(log_mu).mul_(log_mu - log_pi).addcmul_(one_minus_mu, complement)
 
-    return by_parts(kl, behavior_logprobs, logprobs, mask)
+    return by_parts(kl, behavior_logprobs, logprobs)
 
 
-def mean_drift(
-    behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor, trace_index: Tensor, counts: Tensor
-) -> Tensor:
-    """D = (1/T) sum_t of the Bernoulli KL over the action tokens of each trace; [B] in nats a token, never below 0.
+def mean_drift(behavior_logprobs: Tensor, logprobs: Tensor, trace_index: Tensor, counts: Tensor) -> Tensor:
+    """D = (1/T) sum_t of the Bernoulli KL over the action tokens [A] of each trace; [B] in nats a token, never below 0.
 
     `counts` [B] holds T; D is NaN for a trace without action tokens. FlashREINFORCE, Eq. 7.
     """
-
-    def divergences(behavior_logprobs: Tensor, logprobs: Tensor, mask: Tensor) -> Tensor:
-        kl = bernoulli_kl(torch.where(mask, behavior_logprobs, 0.0), torch.where(mask, logprobs, 0.0))
-        return torch.where(mask, kl, 0.0)
-
-    sums = trace_sums(by_parts(divergences, behavior_logprobs, logprobs, mask), trace_index, len(counts))
+    sums = trace_sums(by_parts(bernoulli_kl, behavior_logprobs, logprobs), trace_index, len(counts))
     return (sums / counts).clamp(min=0.0)
 
 
@@ -180,16 +185,17 @@ def normalisers(aggregation: str, num_action_tokens: Tensor, num_traces: int, nu
     return ones / (num_traces * num_action_tokens if aggregation == "trace_mean" else num_traces)
 
 
-def bpo_weights(logprobs: Tensor, behavior_logprobs: Tensor, mask: Tensor, epsilon: float) -> Tensor:
-    """Weight of each token: omega = (1 + eps - mu) / (1 + eps - pi), 0 off the mask; [N] in float64.
+def bpo_weights(logprobs: Tensor, behavior_logprobs: Tensor, epsilon: float) -> Tensor:
+    """Weight of each token: omega = (1 + eps - mu) / (1 + eps - pi); [N].
 
     Between 0 and (1 + eps) / eps, and above 1 exactly where pi > mu. It compares what is left to the other tokens, so
     a token that is rare under both policies has 1, whatever its ratio. BPO, arXiv:2609.15987.
     """
-    left_mu, left_pi = (
-        epsilon - torch.expm1(torch.where(mask, values, 0.0).double()) for values in (behavior_logprobs, logprobs)
-    )
-    return torch.where(mask, left_mu / left_pi, 0.0)
+
+    def weights(current: Tensor, behavior: Tensor) -> Tensor:
+        return (epsilon - torch.expm1(behavior)) / (epsilon - torch.expm1(current))
+
+    return by_parts(weights, logprobs, behavior_logprobs)
 
 
 def _clamped(logprobs: Tensor) -> Tensor:

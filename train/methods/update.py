@@ -13,8 +13,26 @@ from schemas.errors import TrainingError
 from train.batch import Batch
 from train.methods import requirements, terms
 
-_BY_TOKEN = ("coefficients", "advantages", "log_ratios", "weights", "auxiliary_coefficients", "value_targets")
+_BY_TOKEN = ("coefficients", "auxiliary_coefficients", "value_targets")
 """The fields of an update with an entry a token."""
+
+
+class _Weighed(torch.autograd.Function):
+    """The sum of coefficients times logprobs, and as its gradient the coefficients, with nothing made on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, logprobs: Tensor, coefficients: Tensor, read: Tensor) -> Tensor:
+        """Over the tokens that are `read`; the others may be anything."""
+        ctx.save_for_backward(coefficients)
+        widest = torch.promote_types(logprobs.dtype, coefficients.dtype)
+        return torch.where(read, logprobs, 0.0).to(widest).mul_(coefficients).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """Coefficients are 0 where nothing is read."""
+        (coefficients,) = ctx.saved_tensors
+        return gradient * coefficients, None, None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +64,25 @@ class SequenceUpdate:
     negative_mass: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Actions:
+    """What the coefficients of an update were made of, at its A action tokens; an `Update` has it at all N."""
+
+    advantages: Tensor
+    """[A] advantage of each, before any ratio or mask."""
+    log_ratios: Tensor | None = None
+    """[A] log importance ratios; None without behavior_logprobs."""
+    weights: Tensor | None = None
+    """[A] what the method made of each importance ratio; None for a method that weighs no token."""
+
+    def at(self, actions: Tensor) -> Actions:
+        """The same of some of them, by index."""
+        log_ratios, weights = (
+            None if own is None else own.index_select(0, actions) for own in (self.log_ratios, self.weights)
+        )
+        return Actions(advantages=self.advantages.index_select(0, actions), log_ratios=log_ratios, weights=weights)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Update:
     """The update of one batch by one method.
@@ -61,15 +98,10 @@ class Update:
     """What was updated on."""
     coefficients: Tensor
     """[N] ascent coefficients, constants."""
-    advantages: Tensor
-    """[N] advantage of each action token before any ratio or mask; 0 elsewhere."""
     in_trust: Tensor
     """[B] traces that the method lets move the policy."""
-    log_ratios: Tensor | None = None
-    """[N] log importance ratios on action tokens, 0 elsewhere; None without behavior_logprobs."""
-    weights: Tensor | None = None
-    """[N] what the method made of each token's importance ratio: 1 is plain policy gradient, 0 a masked token; 0 off
-    the action mask. None for a method that weighs no token, such as KLPO."""
+    of_actions: Actions
+    """What the coefficients were made of, at the action tokens alone."""
     auxiliary_coefficients: Tensor | None = None
     """[N, K] ascent coefficients of the recorded tokens, constants; None for a method that reads none."""
     value_targets: Tensor | None = None
@@ -81,6 +113,26 @@ class Update:
     notes: Sequence[str] = ()
     """What a reader should know: which traces were masked and why, and which knob moves the line."""
 
+    @property
+    def advantages(self) -> Tensor:
+        """[N] advantage of each action token before any ratio or mask; 0 elsewhere."""
+        return self.batch.actions.spread(self.of_actions.advantages)
+
+    @property
+    def log_ratios(self) -> Tensor | None:
+        """[N] log importance ratios on action tokens, 0 elsewhere; None without behavior_logprobs."""
+        found = self.of_actions.log_ratios
+        return None if found is None else self.batch.actions.spread(found)
+
+    @property
+    def weights(self) -> Tensor | None:
+        """[N] what the method made of each token's importance ratio; None for one that weighs no token, such as KLPO.
+
+        1 is plain policy gradient, 0 a masked token; 0 off the action mask.
+        """
+        found = self.of_actions.weights
+        return None if found is None else self.batch.actions.spread(found)
+
     def loss(self, logprobs: Tensor, auxiliary_logprobs: Tensor | None = None) -> Tensor:
         """The scalar whose gradient is the update: -(coefficients * logprobs).sum() over action tokens.
 
@@ -88,7 +140,7 @@ class Update:
         `auxiliary_logprobs` [N, K], of the recorded tokens, for a method that reads them; a token that its record gives
         no weight is not read either. Refused when it is missing: without it the scores would not be centred.
         """
-        loss = -(self.coefficients * torch.where(self.batch.action_mask, logprobs, 0.0)).sum()
+        loss = -_weighed(logprobs, self.coefficients, self.batch.action_mask)
         if self.auxiliary_coefficients is None:
             return loss
         if auxiliary_logprobs is None or auxiliary_logprobs.shape != self.auxiliary_coefficients.shape:
@@ -97,16 +149,17 @@ class Update:
                 f"{self.method}: auxiliary_logprobs: {said}; expected {tuple(self.auxiliary_coefficients.shape)}, "
                 f"those of the recorded tokens with their graph; without them the scores are not centred"
             )
-        read = self.auxiliary_coefficients != 0
-        return loss - (self.auxiliary_coefficients * torch.where(read, auxiliary_logprobs, 0.0)).sum()
+        return loss - _weighed(auxiliary_logprobs, self.auxiliary_coefficients, self.auxiliary_coefficients != 0)
 
     def select(self, traces: Sequence[int]) -> Update:
         """The part of the update that moves `traces`, in that order; stats and notes stay those of the whole."""
-        tokens = self.batch.token_index(traces)
+        tokens, batch = self.batch.token_index(traces), self.batch.select(traces)
         stated = {name: getattr(self, name) for name in _BY_TOKEN}
+        places = self.batch.actions.spread(torch.arange(len(self.batch.actions), device=tokens.device))
         return replace(
             self,
-            batch=self.batch.select(traces),
+            batch=batch,
+            of_actions=self.of_actions.at(batch.actions.pack(places[tokens])),
             in_trust=self.in_trust[list(traces)],
             **{name: tensor[tokens] for name, tensor in stated.items() if tensor is not None},
         )
@@ -114,7 +167,7 @@ class Update:
     @property
     def drift(self) -> Tensor | None:
         """[B] mean Bernoulli KL of each trace, in nats a token, found when asked for; None without log-ratios."""
-        return None if self.log_ratios is None else requirements.drift(self.batch, self.method)
+        return None if self.of_actions.log_ratios is None else requirements.drift(self.batch, self.method)
 
     @property
     def moves(self) -> bool:
@@ -151,14 +204,14 @@ class Update:
         num = len(batch.sequence_lengths)
         sequence = torch.repeat_interleave(torch.arange(num, device=batch.rewards.device), batch.sequence_lengths)
         mask, counts = batch.action_mask, torch.bincount(sequence[batch.action_mask], minlength=num)
-        ratios = self._diagnostic_ratios()
+        ratios, drift = self._diagnostic_ratios(), self.drift
         traces = batch.sequence_traces
         nan = torch.full((num,), torch.nan, dtype=torch.float64, device=batch.rewards.device)
         columns = {
             "sequence_index": batch.sequence_index,
             "reward": batch.rewards[traces],
             "advantage": terms.trace_means(self.advantages, mask, sequence, counts),
-            "drift": nan if self.drift is None else self.drift[traces],
+            "drift": nan if drift is None else drift[traces],
             "in_trust": self.in_trust[traces],
             "mean_ratio": nan if ratios is None else terms.trace_means(ratios, mask, sequence, counts),
             "max_ratio": nan if ratios is None else terms.trace_maxima(ratios, mask, sequence, num),
@@ -175,9 +228,10 @@ class Update:
 
     def _diagnostic_ratios(self) -> Tensor | None:
         """Importance ratios in float64 of all action tokens, masked ones too, cut where exp would overflow."""
-        if self.log_ratios is None:
+        log_ratios = self.log_ratios
+        if log_ratios is None:
             return None
-        cut = self.log_ratios.to(torch.float64).clamp(max=terms.LARGEST_EXPONENT)
+        cut = log_ratios.to(torch.float64).clamp(max=terms.LARGEST_EXPONENT)
         return terms.importance_ratios(cut, self.batch.action_mask)
 
     def __str__(self) -> str:
@@ -191,3 +245,9 @@ class Update:
         return "\n".join([head, *figures, *(f"  {note}" for note in self.notes)])
 
     __repr__ = __str__
+
+
+def _weighed(logprobs: Tensor, coefficients: Tensor, read: Tensor) -> Tensor:
+    """The sum of coefficients times the logprobs that are read."""
+    made: Tensor = _Weighed.apply(logprobs, coefficients, read)  # type: ignore[no-untyped-call]  # torch has no type for it
+    return made

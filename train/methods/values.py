@@ -1,8 +1,8 @@
 """Equations of the methods with a critic: bounded values, credit over action tokens, targets.
 
-A value V_t belongs to the prefix before token t, so that it cannot know the token that it judges. Everything is
-computed in float64 over the action tokens of each trace in time order, across its sequences; observation tokens are
-skipped, their values never read.
+A value V_t belongs to the prefix before token t, so that it cannot know the token that it judges. Credit is computed in
+float64 on the axis of action tokens [A], each trace in time order across its sequences; observation tokens are skipped,
+their values never read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 
 import torch
 from torch import Tensor
+
+from train.action_axis import ActionAxis
 
 
 def bounded_values(raw: Tensor, low: float, high: float) -> Tensor:
@@ -33,67 +35,50 @@ def length_adaptive_lambdas(num_action_tokens: Tensor, alpha: float, *, floored:
     return lambdas.clamp(min=0.0) if floored else lambdas
 
 
-class ActionTokens:
-    """The action tokens of a batch in time order: the compressed axis [M] on which credit is assigned."""
+def tokens_after(actions: ActionAxis) -> Tensor:
+    """Action tokens of the same trace that follow each of the A; [A]."""
+    ends = actions.of_traces(torch.cumsum(actions.counts, 0))
+    return ends - torch.arange(len(actions), device=ends.device) - 1
 
-    def __init__(self, mask: Tensor, trace_index: Tensor) -> None:
-        self.positions = mask.nonzero().flatten()
-        """[M] their positions on the packed axis, trace by trace."""
-        self.traces = trace_index.index_select(0, self.positions)
-        """[M] their traces."""
-        if bool((self.traces[1:] < self.traces[:-1]).any()):  # Sequences of one trace may lie apart: sorting is slow.
-            order = torch.argsort(self.traces, stable=True)
-            self.positions, self.traces = self.positions[order], self.traces[order]
-        sizes = torch.bincount(self.traces)
-        ends = torch.cumsum(sizes, 0)[self.traces]
-        self.after = ends - torch.arange(len(self.traces), device=mask.device) - 1
-        """[M] action tokens of the same trace that follow."""
-        self.num_tokens = len(mask)
 
-    def spread(self, values: Tensor) -> Tensor:
-        """Numbers [M] back on the packed axis, 0 off the mask; [N]."""
-        packed = torch.zeros(self.num_tokens, dtype=values.dtype, device=values.device)
-        return packed.index_copy_(0, self.positions, values)
+def discounted_suffix_sums(values: Tensor, decays: Tensor, after: Tensor) -> Tensor:
+    """Sums ahead: sum_k decay^k x_(t+k) within each trace, `after` tokens far; all [A].
 
-    def discounted_suffix_sums(self, values: Tensor, decays: Tensor) -> Tensor:
-        """Sums ahead: sum_k decay^k x_(t+k) within each trace, with one decay a trace; [M] and [B] to [M].
-
-        By doubling: after each pass a sum reaches twice as far, so that log2(T) passes do.
-        """
-        sums, powers, reach = values.clone(), decays.index_select(0, self.traces), 1
-        longest = int(self.after.max())
-        while reach <= longest:
-            ahead = powers[:-reach] * sums[reach:]
-            sums[:-reach] += torch.where(self.after[:-reach] >= reach, ahead, 0.0)
-            powers, reach = powers.mul_(powers), 2 * reach
-        return sums
+    By doubling: after each pass a sum reaches twice as far, so that log2(T) passes do.
+    """
+    sums, powers, reach = values.clone(), decays, 1
+    longest = int(after.max())
+    while reach <= longest:
+        ahead = powers[:-reach] * sums[reach:]
+        sums[:-reach] += torch.where(after[:-reach] >= reach, ahead, 0.0)
+        powers, reach = powers * powers, 2 * reach
+    return sums
 
 
 def skip_observation_advantages(
-    values: Tensor, rewards: Tensor, tokens: ActionTokens, gamma: float, lambdas: Tensor
+    values: Tensor, rewards: Tensor, actions: ActionAxis, gamma: float, lambdas: Tensor
 ) -> Tensor:
-    """GAE over action tokens alone, bootstrapping over observations; [N] in float64, 0 off the mask.
+    """GAE over action tokens alone, bootstrapping over observations; `values` [A] to [A] in float64.
 
         delta_t = r_t + gamma V_(t+1) - V_t        t + 1 is the next action token; V past the last one is 0
         A_t     = delta_t + gamma lambda A_(t+1)
 
     The reward [B] stands on the last action token, whatever follows it. `lambdas` [B]. SAO, Eq. 4 and 5.
     """
-    own = values.index_select(0, tokens.positions).to(torch.float64)
-    last = tokens.after == 0
+    own, after = values.to(torch.float64), tokens_after(actions)
     following = torch.nn.functional.pad(own[1:], (0, 1))
-    deltas = torch.where(last, rewards.index_select(0, tokens.traces), gamma * following) - own
-    return tokens.spread(tokens.discounted_suffix_sums(deltas, gamma * lambdas))
+    deltas = torch.where(after == 0, actions.of_traces(rewards), gamma * following) - own
+    return discounted_suffix_sums(deltas, actions.of_traces(gamma * lambdas), after)
 
 
-def value_targets(rewards: Tensor, mask: Tensor, trace_index: Tensor, tokens: ActionTokens, gamma: float) -> Tensor:
+def value_targets(rewards: Tensor, mask: Tensor, trace_index: Tensor, counts: Tensor, gamma: float) -> Tensor:
     """Monte-Carlo return at every token, gamma^(action tokens still to come) R; [N] in float64. SAO and BPCO, lambda 1.
 
-    A token off the mask has the return of the next action token, the plain reward after the last one.
+    A token off the mask has the return of the next action token, the plain reward after the last one. `counts` [B] are
+    the action tokens of each trace.
     """
     if gamma == 1.0:
         return rewards.index_select(0, trace_index)
-    counts = torch.bincount(tokens.traces, minlength=len(rewards))
     order = torch.argsort(trace_index, stable=True)
     acted = torch.cumsum(mask[order].to(torch.int64), 0)
     before = torch.cumsum(counts, 0) - counts
@@ -119,11 +104,16 @@ def value_loss(
     return 0.5 * errors.sum() / mask.sum()
 
 
-def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float:
-    """1 - Var(R - V) / Var(R) over action tokens; NaN when all returns are one number. BPCO, Eq. 10."""
-    acted = mask.nonzero().flatten()
-    chosen = returns.index_select(0, acted).to(torch.float64)
+def explained_variance(returns: Tensor, values: Tensor, mask: Tensor | None = None) -> float:
+    """1 - Var(R - V) / Var(R) over action tokens; NaN when all returns are one number. BPCO, Eq. 10.
+
+    Both [N] with a mask [N] that says which those are, or [A] of action tokens alone.
+    """
+    if mask is not None:
+        acted = mask.nonzero().flatten()
+        returns, values = returns.index_select(0, acted), values.index_select(0, acted)
+    chosen = returns.to(torch.float64)
     if not len(chosen) or bool((chosen == chosen[0]).all()):
         return math.nan
-    residuals = chosen - values.index_select(0, acted).to(torch.float64)
+    residuals = chosen - values.to(torch.float64)
     return 1.0 - float(residuals.var(correction=0) / chosen.var(correction=0))
