@@ -94,7 +94,7 @@ class TokenScores:
     expected_behavior_logprobs: Tensor | None
     """Sum over the vocabulary of q log q, a constant."""
     sampled_behavior_logprobs: Tensor | None
-    """What the behavior policy says of the tokens themselves, a constant: beside what was logged, the noise of engines."""
+    """What the behavior policy says of the tokens themselves, a constant; what was logged differs by the engines."""
     recorded_logprobs: Tensor | None
     """[A, K] log-probabilities of K other tokens at each place; carries the graph."""
 
