@@ -106,13 +106,13 @@ def measure(lake: Lake, model: ModelSettings, num_traces: int, say: Callable[[st
     policy = open_policy(model)
     lines: dict[str, Pairs] = {"right": [], "wrong adapter": [], "shift by one": [], "temperature as 1": []}
     for sample in samples(lake, num_traces, policy.vocabulary_size):
-        policy.become(weights_of(model, sample.row))
+        policy.become(weights_of(model, sample.row, policies(lake)))
         right = scored(policy, sample.plain)
         lines["right"] += right
         lines["shift by one"] += shifted(right)
         lines["temperature as 1"] += scored(policy, [at_one(trace) for trace in sample.tempered])
         if sample.other is not None:
-            policy.become(weights_of(model, sample.other))
+            policy.become(weights_of(model, sample.other, policies(lake)))
             lines["wrong adapter"] += scored(policy, sample.plain)
     for name, pairs in lines.items():
         say(f"{name:<18} {figures(pairs)}")

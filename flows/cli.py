@@ -12,7 +12,7 @@ import typer
 
 from flows import show, steps
 from flows.console import ProgressBars, say
-from flows.exits import DECISION_EXIT
+from flows.exits import DECISION_EXIT, Exit
 from flows.ledger import code_version
 from flows.quiet import quiet_prefect
 from flows.settings import DEFAULT_FILE, load_settings
@@ -139,8 +139,9 @@ def train(
             show.regime(*steps.regime_of(settings, run), as_json=as_json)
             return
         if not regime and result.decision in {"go", "hold"}:
-            show.trained(steps.replay(settings, run, progress=bars), as_json=as_json)
-            return
+            report = steps.replay(settings, run, progress=bars)
+            show.trained(report, as_json=as_json)
+            raise typer.Exit(Exit.HELD if report.stopped is not None else Exit.DONE)
     show.gate(result, as_json=as_json)
     raise typer.Exit(DECISION_EXIT[result.decision])
 

@@ -191,7 +191,16 @@ def admit(settings: TracemillSettings, run: Run, *, progress: Progress = silent)
 
 
 def replay(settings: TracemillSettings, run: Run, *, progress: Progress = silent) -> TrainReport:
-    """The admitted traces through the method's updates; a new policy version."""
+    """The admitted traces through the method's updates; a new policy version, held where an alarm stopped the run."""
+    report = _trained(settings, run, progress)
+    if report.stopped is not None and report.policy_version is not None:
+        with Lake.open(settings.lake.root) as lake:
+            hold(lake, report.policy_version, now=utc_now())
+    return report
+
+
+def _trained(settings: TracemillSettings, run: Run, progress: Progress) -> TrainReport:
+    """Train in this process, or in as many as the settings say."""
     folder, now = run_folder(settings, run), utc_now()
     if settings.train.processes > 1:
         check_method(settings.train)

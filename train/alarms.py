@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -40,6 +40,11 @@ class AlarmSettings(Settings):
     lowest_in_trust_share: float = Field(default=0.5, ge=0, le=1)
     """Share of the traces of an update that the method lets move the policy. On the example no two batches of a good
     run in a row came below 0.83, measured 2026-12-01; half is a convention."""
+
+    @property
+    def are_off(self) -> bool:
+        """Whether none listens."""
+        return set(self.off) == set(get_args(AlarmName))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,10 +105,12 @@ def _sounded(watch: _Watch, seen: Sequence[tuple[int, Figures]], settings: Alarm
         return None
     first, newest = seen[-settings.window][0], seen[-1][0]
     began = "" if math.isnan(values[0]) else f", after {values[0]:.3g} in update {seen[0][0]}"
+    before = values[-settings.window - 1]
+    kept = "" if watch.is_beyond(before, bound) else f", which it last kept after {first - 1} updates"
     sentence = (
         f"{watch.what} was {', '.join(f'{value:.3g}' for value in last)} in the last {settings.window} updates "
-        f"({first} to {newest}){began}; expected {'at most' if watch.is_ceiling else 'at least'} {bound:.3g}, which it "
-        f"last kept after {first - 1} updates; {watch.advice}, or add {watch.name} to train.alarms.off"
+        f"({first} to {newest}){began}; expected {'at most' if watch.is_ceiling else 'at least'} {bound:.3g}{kept}; "
+        f"{watch.advice}, or add {watch.name} to train.alarms.off"
     )
     return Alarm(name=watch.name, sentence=sentence, num_good=first - 1)
 

@@ -61,11 +61,18 @@ def save_checkpoint(
     if learner.ranks.is_first:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-    learner.policy.save(temporary, learner.ranks)
-    kept = {_RANDOM: torch.get_rng_state(), **optimizer_tensors(learner.optimizer, learner.parameters)}
+    try:
+        learner.policy.save(temporary, learner.ranks)
+        kept = {_RANDOM: torch.get_rng_state(), **optimizer_tensors(learner.optimizer, learner.parameters)}
+        if learner.ranks.is_first:
+            save_file(kept, temporary / _OPTIMIZER)
+            _finish(learner, temporary, folder, history=history, replays=replays)
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{temporary}: cannot be written ({error}); expected room for a checkpoint; the one before it is kept: "
+            "make room, and run the same command again"
+        ) from error
     if learner.ranks.is_first:
-        save_file(kept, temporary / _OPTIMIZER)
-        _finish(learner, temporary, folder, history=history, replays=replays)
         for old in _complete(root)[:-num_kept]:
             shutil.rmtree(old)
     learner.ranks.wait()
@@ -107,8 +114,8 @@ def restore(learner: Learner, checkpoint: Checkpoint) -> None:
             f"{path}: cannot be read ({error}); expected the optimizer's state; remove the folder to resume from the "
             "checkpoint before it"
         ) from error
-    torch.set_rng_state(tensors.pop(_RANDOM))
     try:
+        torch.set_rng_state(tensors.pop(_RANDOM))
         restore_optimizer(learner.optimizer, learner.parameters, tensors)
     except KeyError as error:
         raise CheckpointError(
@@ -121,7 +128,13 @@ def restore(learner: Learner, checkpoint: Checkpoint) -> None:
 
 
 def _read(folder: Path) -> Checkpoint:
-    return Checkpoint(folder, tuple(_read_state(folder)["history"]), pq.read_table(folder / _REPLAYS))
+    try:
+        return Checkpoint(folder, tuple(_read_state(folder)["history"]), pq.read_table(folder / _REPLAYS))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
+        raise CheckpointError(
+            f"{folder}: cannot be read ({error}); expected a whole checkpoint; remove the folder to resume from the "
+            "one before it"
+        ) from error
 
 
 def _read_state(folder: Path) -> Mapping[str, Any]:

@@ -15,10 +15,14 @@ def commit(temporary: Path, final: Path) -> None:
     contents = sorted(temporary.rglob("*")) if temporary.is_dir() else []
     for path in (*contents, temporary):
         _write_through(path)
+    replaced = final.with_name(f".{final.name}.replaced")
+    shutil.rmtree(replaced, ignore_errors=True)
     if final.is_dir():
-        shutil.rmtree(final)
+        # Moved aside, not emptied in its place: a kill leaves a whole folder or none under the name.
+        final.replace(replaced)
     temporary.replace(final)
     _write_through(final.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _write_through(path: Path) -> None:

@@ -164,6 +164,7 @@ class Critic:
             num_updates = int(facts["num_updates"])
             self._require_same(folder, facts)
             kept = {name: tensors.pop(name) for name in self.parameters}
+            self._require_shapes(folder, kept)
         except CheckpointError:
             raise
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -182,6 +183,14 @@ class Critic:
                 "remove the folder to begin with a new critic"
             ) from error
         self.num_updates = num_updates
+
+    def _require_shapes(self, folder: Path, kept: Mapping[str, Tensor]) -> None:
+        for name, parameter in self.parameters.items():
+            if kept[name].shape != parameter.shape:
+                raise CheckpointError(
+                    f"{folder}: {name} of shape {tuple(kept[name].shape)}; expected {tuple(parameter.shape)}; it was "
+                    "made with another train.lora: put that back, or remove the folder to begin with a new critic"
+                )
 
     def _require_same(self, folder: Path, facts: Mapping[str, object]) -> None:
         stated = (facts.get("hidden_size"), facts.get("value_range"), facts.get("trunk", "shared"))

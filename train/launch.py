@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -26,6 +27,9 @@ WORKER = "train.worker"
 """Module that each rank runs."""
 _LOG = "ranks.log"
 _LAST_CHARACTERS = 600
+_PR_SET_PDEATHSIG = 1
+_SECONDS_TO_END = 60.0
+"""How long torchrun may take to end its ranks: it gives them 30 s itself."""
 _DIED = re.compile(r"exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
@@ -86,19 +90,39 @@ def train_in_ranks(job: Job, progress: Progress) -> TrainReport:
     with (
         (job.run_folder / _LOG).open("w") as log,
         subprocess.Popen(  # noqa: S603 - our own interpreter, with the path of a file that we wrote
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - it makes one system call
         ) as ranks,
     ):
         try:
             _listen(ranks, progress)
             code = ranks.wait()
         except BaseException:
-            # The whole session: torchrun would leave its ranks behind.
-            os.killpg(ranks.pid, signal.SIGKILL)
+            _end(ranks)
             raise
     if code:
         raise _failure(job, code)
     return TrainReport.load(job.run_folder / "report.json")
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when the one that started it is gone, however it went; Linux alone can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end(ranks: subprocess.Popen[str]) -> None:
+    """End torchrun in the way in which it takes its ranks along; each of them is a session of its own."""
+    ranks.terminate()
+    try:
+        ranks.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        ranks.kill()
 
 
 def _listen(ranks: subprocess.Popen[str], progress: Progress) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from schemas.errors import TrainingError
+from schemas.errors import BatchError, TrainingError
 from train import sharding
 from train.batch import Batch
 from train.critic import Critic, Lesson
@@ -156,6 +156,13 @@ class Learner:
         self, number: int, traces: Sequence[Trace], facts: Mapping[str, Facts]
     ) -> tuple[_Split, tuple[Trace, ...], Batch]:
         """The traces in packs, in the order of the packs, and as one batch."""
+        for trace in traces:
+            if not self.policy.knows(trace):
+                raise BatchError(
+                    f"trace {trace[0].trace_id}: a token id outside of the model's vocabulary of "
+                    f"{self.policy.vocabulary_size}; expected traces of this model; rescore and validate again, which "
+                    "leaves it out"
+                )
         packs = build_packs(traces, token_budget=self.token_budget)
         ordered = tuple(traces_of(packs))
         if self.recorder is not None:
@@ -179,12 +186,12 @@ class Learner:
         whole = None if first_look is None else self.method.update(first_look)
         scored: dict[int, Scores] = {}
         loss = torch.zeros((), dtype=torch.float64)
-        turns = self._turns(split)
-        for turn, index in enumerate(turns):
-            sharding.sums_gradients(self.policy.scorer, turn == len(turns) - 1)
+        rounds = self._rounds(split)
+        for number, index in enumerate(rounds):
+            sharding.sums_gradients(self.policy.scorer, number == len(rounds) - 1)
             scores = self._score(split.packs[index])
             if index in scored or split.owners[index] != self.ranks.number:
-                # Another turn only so that every rank passes through the model as often as the others.
+                # Once more only so that every rank passes through the model as often as the others.
                 (0.0 * scores.logprobs.sum()).backward()  # type: ignore[no-untyped-call]  # torch has no type for it
                 scored.setdefault(index, scores.detached())
                 continue
@@ -206,11 +213,11 @@ class Learner:
         """The same without a gradient."""
         scored: dict[int, Scores] = {}
         with torch.no_grad():
-            for index in self._turns(split):
+            for index in self._rounds(split):
                 scored[index] = self._score(split.packs[index])
         return self._joined(batch, split, scored, math.nan)
 
-    def _turns(self, split: _Split) -> list[int]:
+    def _rounds(self, split: _Split) -> list[int]:
         """The packs that this rank passes through the model: its own, and one again until all ranks had as many."""
         own = [index for index, owner in enumerate(split.owners) if owner == self.ranks.number]
         most = max(split.owners.count(rank) for rank in range(self.ranks.size))
@@ -218,7 +225,7 @@ class Learner:
 
     def _score(self, pack: Pack) -> Scores:
         """What the policy makes of a pack, with what its recorder asks about and its critic says."""
-        question = Question() if self.recorder is None else self.recorder.ask(pack)
+        question = Question() if self.recorder is None else self.recorder.ask(pack).to(self.policy.device)
         scores = self.policy.score(
             pack,
             with_entropies=True,
@@ -256,7 +263,7 @@ class Learner:
     def _told(self, batch: Batch, scores: Scores) -> Batch:
         """The batch, or a part of it, with what the policy, its behavior policies and the critic say of its tokens."""
         if self.recorder is not None:
-            batch = replace(batch, records=records_of(self.recorder.kind, scores))
+            batch = replace(batch, records=records_of(self.recorder, scores))
         scored = batch.with_logprobs(scores.logprobs, scores.recorded_logprobs)
         return scored if scores.values is None else scored.with_values(scores.values)
 
@@ -289,7 +296,7 @@ class Learner:
         """Clip and step, once the gradient is known to be finite on every rank; returns its norm before the clip."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        norm = sharding.norm_of(self.parameters, self.optimization.max_grad_norm)
+        norm = sharding.clip_to_norm(self.parameters, self.optimization.max_grad_norm)
         if not bool(torch.isfinite(norm)):
             raise TrainingError(
                 f"update {number}: gradient norm {float(norm)}; expected a finite number; the weights were not "

@@ -77,6 +77,14 @@ class BehaviorStates:
             logprobs.append(log_softmax.gather(-1, drawn))
         return torch.cat(ids), torch.cat(logprobs)
 
+    def likeliest(self, temperatures: Tensor, *, num: int) -> tuple[Tensor, Tensor]:
+        """Ids and log-probabilities [A, num] of the likeliest tokens at each place, likeliest first."""
+        found = [
+            self.log_softmax(block, temperatures[block]).topk(num, dim=-1)
+            for block in _blocks(len(self.hidden), len(self.weight))
+        ]
+        return torch.cat([each.indices for each in found]), torch.cat([each.values for each in found])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenScores:

@@ -50,14 +50,22 @@ class NewVersion:
         """What it is called after so many optimizer steps."""
         return name_of_new(self.lake, self.model, self.parent.optimizer_step + num_steps)
 
-    def require_near(self, policy: Policy, traces: Sequence[Trace]) -> None:
-        """Refuse a policy that the last steps have thrown far from what it was: no gate has seen it since."""
+    def is_near(self, policy: Policy, traces: Sequence[Trace]) -> bool:
+        """Whether a policy is still near to what wrote these traces."""
+        return self._moved(policy, traces) <= LARGEST_FINAL_MOVE
+
+    def _moved(self, policy: Policy, traces: Sequence[Trace]) -> float:
+        """Mean absolute log ratio of a policy on these traces, in nats a token, over their sequences."""
         figures = [
             drift_figures(sequence, scores)
             for pack, lists in score_packs(policy, traces, token_budget=self.settings.token_budget)
             for sequence, scores in zip(pack.sequences, lists, strict=True)
         ]
-        moved = sum(one["mean_abs_log_ratio"] for one in figures) / len(figures)
+        return sum(one["mean_abs_log_ratio"] for one in figures) / len(figures)
+
+    def require_near(self, policy: Policy, traces: Sequence[Trace]) -> None:
+        """Refuse a policy that the last steps have thrown far from what it was: no gate has seen it since."""
+        moved = self._moved(policy, traces)
         if not moved <= LARGEST_FINAL_MOVE:
             raise TrainingError(
                 f"run {self.run_id}: after its last update the policy stands {moved:.3g} nats a token from what wrote "
@@ -71,7 +79,7 @@ class NewVersion:
         order = ["step", "trace_id", "sequence_index"]
         recorded = self.lake.read("replays", where={"run_id": self.run_id}, order_by=order)
         window = self.lake.query("train/data_window", run_id=self.run_id, num_updates=num_updates).to_pylist()
-        base = weights_of(self.model, self.parent).base
+        base = weights_of(self.model, self.parent, policies(self.lake)).base
         card = Card(
             version=version,
             base=base,
@@ -110,7 +118,7 @@ class NewVersion:
         """Add the version to the policies as a candidate, once."""
         if report.policy_version is None or report.checkpoint_uri is None or self._is_registered():
             return
-        weights = weights_of(self.model, self.parent)
+        weights = weights_of(self.model, self.parent, policies(self.lake))
         row = PolicyRow(
             policy_version=report.policy_version,
             revision=0,
@@ -132,6 +140,10 @@ class NewVersion:
     @property
     def _is_whole(self) -> bool:
         return self.settings.weights == "full"
+
+    def is_taken(self, version: str) -> bool:
+        """Whether another run has registered a version of that name."""
+        return any(known.policy_version == version and known.run_id != self.run_id for known in policies(self.lake))
 
     def _is_registered(self) -> bool:
         return any(known.run_id == self.run_id for known in policies(self.lake))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import torch
 
@@ -17,14 +18,14 @@ from train.methods.catalog import Method
 from train.optimization import Optimization
 from train.policy import Policy
 from train.ranks import Ranks
-from train.recorded import Draws, Expectations, LoggedHeads, Recorder
-from train.registry import ModelSettings, PolicyRow, weights_of
+from train.recorded import Draws, Expectations, Heads, LoggedHeads, Recorder
+from train.registry import ModelSettings, PolicyRow, Weights, weights_of
 from train.replay import LoraSettings, TrainSettings
 from train.speed import known_peak
 
-DRAWS = 16
-"""Draws of the behavior policy at each token, unless the method's options say how many. KLPO, arXiv:2610.08963: its
-library's default since October (0cde554, 4859bdc)."""
+NUM_RECORDS = 16
+"""Draws or likeliest tokens of the behavior policy at each token, unless the method's options say how many. KLPO,
+arXiv:2610.08963: its library's default since October (0cde554, 4859bdc)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +56,7 @@ class Opening:
             self.method,
             self._optimization(),
             self.settings.token_budget,
-            critic=self._critic(policy, trunk),
+            critic=self._critic(policy, trunk, is_kept_elsewhere=checkpoint is not None),
             recorder=recorder,
             ranks=self.ranks,
             peak_flops=self._peak(policy),
@@ -67,12 +68,15 @@ class Opening:
     def parent_policy(self) -> Policy:
         """The parent as it is scored, in this process alone."""
         policy = self._policy()
-        policy.use(weights_of(self.model, self.parent).adapter)
+        policy.use(self._weights(self.parent).adapter)
         return policy
 
     def critic_folder(self, version: str) -> Path:
         """Where the critic that belongs to a policy version is kept."""
-        return self.critics / version
+        return self.critics / quote(version, safe="@+").replace(".", "%2E", version.startswith("."))
+
+    def _weights(self, row: PolicyRow) -> Weights:
+        return weights_of(self.model, row, self.known.values())
 
     @property
     def _is_whole(self) -> bool:
@@ -84,7 +88,7 @@ class Opening:
 
     def _policy(self) -> Policy:
         """The parent's base, before any adapter lies over it."""
-        base = weights_of(self.model, self.parent).base
+        base = self._weights(self.parent).base
         return open_policy(self.model, base=base, is_whole=self._is_whole)
 
     def _apart(self, policy: Policy) -> Policy:
@@ -95,7 +99,7 @@ class Opening:
 
     def _equip(self, policy: Policy, checkpoint: Checkpoint | None) -> None:
         """Put in place what is trained: where the checkpoint has it, else as the parent has it, else anew."""
-        adapter = weights_of(self.model, self.parent).adapter
+        adapter = self._weights(self.parent).adapter
         if self._is_whole:
             if checkpoint is None:
                 policy.use(adapter)
@@ -112,14 +116,13 @@ class Opening:
         kind = self.method.needs_records
         if kind is None:
             return None
-        if kind == "top_k":
+        if kind == "top_k" and self.settings.heads == "logged":
             return LoggedHeads()
-        versions = {name: weights_of(self.model, row) for name, row in self.known.items()}
-        behavior = BehaviorPolicies(self._apart(policy), versions)
+        behavior = BehaviorPolicies(self._apart(policy), _WeightsByVersion(self.known, self._weights))
         if kind == "expected":
             return Expectations(behavior)
-        num_draws = getattr(self.method, "num_records", None) or DRAWS
-        return Draws(behavior, num_draws, self.settings.seed)
+        num = getattr(self.method, "num_records", None) or NUM_RECORDS
+        return Heads(behavior, num) if kind == "top_k" else Draws(behavior, num, self.settings.seed)
 
     def _trunk(self, policy: Policy) -> Policy | None:
         """A critic's own trunk, with a fresh adapter."""
@@ -129,8 +132,11 @@ class Opening:
         _lay_anew(trunk, self.settings.lora, self.settings.seed + 1)
         return trunk
 
-    def _critic(self, policy: Policy, trunk: Policy | None) -> Critic | None:
-        """The critic that the parent's last training left, or a new one; None for a method without."""
+    def _critic(self, policy: Policy, trunk: Policy | None, *, is_kept_elsewhere: bool) -> Critic | None:
+        """The critic that the parent's last training left, or a new one; None for a method without.
+
+        One that the run's own checkpoint keeps is read from there.
+        """
         if not self.method.needs_critic:
             return None
         critic = Critic(
@@ -141,7 +147,7 @@ class Opening:
             trunk=trunk,
         )
         kept = self.critic_folder(self.parent.policy_version)
-        if kept.is_dir():
+        if kept.is_dir() and not is_kept_elsewhere:
             critic.load(kept)
         return critic
 
@@ -155,6 +161,28 @@ class Opening:
             weight_decay=self.settings.weight_decay,
             max_grad_norm=self.settings.max_grad_norm,
         )
+
+
+class _WeightsByVersion(Mapping[str, Weights]):
+    """Where each version lies, looked for when it is asked: one that wrote nothing of the batches may be gone."""
+
+    def __init__(self, known: Mapping[str, PolicyRow], find: Callable[[PolicyRow], Weights]) -> None:
+        self._known, self._find = known, find
+        self._found: dict[str, Weights] = {}
+
+    def __getitem__(self, version: str) -> Weights:
+        if version not in self._found:
+            self._found[version] = self._find(self._known[version])
+        return self._found[version]
+
+    def __contains__(self, version: object) -> bool:
+        return version in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def _lay_anew(policy: Policy, lora: LoraSettings, seed: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from schemas.errors import UsageError
+from schemas.errors import CheckpointError, UsageError
 from train.commit import commit
 
 
@@ -33,6 +33,8 @@ class Plan:
     """Digest of the training settings."""
     parent_version: str
     """The policy that training goes on from."""
+    began_at: str
+    """When the run was begun, from which the time of day that ends it is counted; ISO 8601, UTC."""
     batches: tuple[tuple[Admitted, ...], ...]
     """Traces of each update, in order. A trace is in one batch at most, which comes again where traces are reused."""
     num_left: int
@@ -57,9 +59,15 @@ class Plan:
     @staticmethod
     def load(path: Path) -> Plan:
         """Read a saved plan back."""
-        content = json.loads(path.read_text())
-        batches = tuple(tuple(Admitted(**trace) for trace in batch) for batch in content.pop("batches"))
-        return Plan(**content, batches=batches)
+        try:
+            content = json.loads(path.read_text())
+            batches = tuple(tuple(Admitted(**trace) for trace in batch) for batch in content.pop("batches"))
+            return Plan(**content, batches=batches)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path}: cannot be read ({error}); expected the plan that the run was begun with; restore it, or "
+                "remove the run's folder to train it again"
+            ) from error
 
     def require_same(self, other: Plan, path: Path) -> None:
         """Refuse to go on with a run under settings or traces that it was not begun with."""
@@ -80,6 +88,7 @@ def make_plan(  # noqa: PLR0913 - a plan is what was admitted, how much of it, a
     seed: int,
     parent: str,
     settings_sha256: str,
+    began_at: str,
     by_ask: bool = False,
     steps_per_batch: int = 1,
     passes: int = 1,
@@ -101,6 +110,7 @@ def make_plan(  # noqa: PLR0913 - a plan is what was admitted, how much of it, a
         manifest_sha256=digest,
         settings_sha256=settings_sha256,
         parent_version=parent,
+        began_at=began_at,
         batches=batches,
         num_left=len(manifest) - len({trace.trace_id for batch in batches for trace in batch}),
     )

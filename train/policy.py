@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from schemas.errors import CheckpointError
 from train import adapters, attention, sharding
 from train.logprobs import ActionTokens, BehaviorStates, TokenScores, action_tokens, token_logprobs
-from train.packing import Pack
+from train.packing import Pack, Trace
 from train.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:
@@ -155,6 +156,15 @@ class Policy:
         """Width of the states that the head reads."""
         return int(self.model.get_output_embeddings().weight.shape[1])
 
+    def knows(self, trace: Trace) -> bool:
+        """Whether the model has all tokens of a trace in its vocabulary."""
+        return all(
+            int(ids.min()) >= 0 and int(ids.max()) < self.vocabulary_size
+            for sequence in trace
+            for ids in (sequence.token_ids, sequence.top_token_ids)
+            if ids is not None and ids.size
+        )
+
     def become(self, weights: Weights) -> None:
         """Be that version from now on: its base is loaded where it is another one than that in memory."""
         self.drop_adapter()
@@ -281,18 +291,25 @@ def _load(base: Path, dtype: torch.dtype, device: str) -> PreTrainedModel:
         )
     logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model, found = AutoModelForCausalLM.from_pretrained(
             base,
             dtype=dtype,
             attn_implementation=attention.VARLEN,
             use_safetensors=True,
             local_files_only=True,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(
             f"{base}: transformers cannot load it ({error}); expected a causal language model whose attention can "
             "be replaced; import the model again, or use another"
         ) from error
+    missing = sorted(found["missing_keys"])
+    if missing:
+        raise CheckpointError(
+            f"{base}: {len(missing)} weights are missing, such as {missing[0]}, and would be random; expected all of "
+            f"{type(model).__name__}; copy the folder again"
+        )
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     placed: PreTrainedModel = model.to(device).eval()

@@ -72,13 +72,13 @@ class Ranks:
         if self.size == 1:
             return number
         box = torch.tensor([number], dtype=torch.float64)
-        distributed.broadcast(box, src=0, group=_talk())
+        distributed.broadcast(box, src=0, group=distributed.group.WORLD)
         return float(box[0])
 
     def wait(self) -> None:
         """Go on when all ranks are here: what the first one wrote is then there for the others."""
         if self.size > 1:
-            distributed.barrier(group=_talk())
+            distributed.barrier(group=distributed.group.WORLD)
 
 
 ALONE = Ranks()
@@ -112,8 +112,3 @@ def leave() -> None:
     """Take leave of the other ranks; alone, nothing happens."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-def _talk() -> distributed.ProcessGroup | None:
-    """The group for numbers that live on the CPU: the default one, which has gloo for them."""
-    return distributed.group.WORLD

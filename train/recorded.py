@@ -1,7 +1,7 @@
 """What is asked about a pack's tokens beside their own log-probability: the behavior policy's other tokens.
 
-Three ways, each the source of one kind of records: expectations over the whole vocabulary and fresh draws, both from
-the weights that wrote the traces, and the head that the server logged.
+Expectations over the whole vocabulary, fresh draws and the likeliest tokens, all three from the weights that wrote the
+traces, and the heads that the server logged.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ class Question:
     behavior_logprobs: Tensor | None = None
     """[A, K] what the behavior policy said of them."""
 
+    def to(self, device: torch.device) -> Question:
+        """The same on `device`; what an engine of ours said is there already."""
+        moved = (None if tensor is None else tensor.to(device) for tensor in (self.token_ids, self.behavior_logprobs))
+        return Question(self.behavior, *moved)
+
 
 class Recorder(Protocol):
     """A source of recorded tokens."""
@@ -42,6 +47,10 @@ class Recorder(Protocol):
     @property
     def kind(self) -> Kind:
         """The records that come of it."""
+
+    @property
+    def was_logged(self) -> bool:
+        """Whether they were logged with the sampled tokens, and not asked of an engine of ours."""
 
     def begin(self, number: int, traces: Sequence[Trace]) -> None:
         """Be told of update `number` and of all traces in it, before the first pack is asked about."""
@@ -56,6 +65,7 @@ class Expectations:
 
     behavior: BehaviorPolicies
     kind: Kind = "expected"
+    was_logged: bool = False
 
     def begin(self, number: int, traces: Sequence[Trace]) -> None:
         """Nothing is remembered from update to update."""
@@ -76,6 +86,7 @@ class Draws:
     num_draws: int
     seed: int
     kind: Kind = "draws"
+    was_logged: bool = False
     _number: int = 0
 
     def begin(self, number: int, traces: Sequence[Trace]) -> None:  # noqa: ARG002 - one signature for all recorders
@@ -104,15 +115,36 @@ class Draws:
 
 
 @dataclass(slots=True)
+class Heads:
+    """The likeliest tokens under the version that wrote each trace, as many of them at each token."""
+
+    behavior: BehaviorPolicies
+    num: int
+    kind: Kind = "top_k"
+    was_logged: bool = False
+
+    def begin(self, number: int, traces: Sequence[Trace]) -> None:
+        """Nothing is remembered from update to update."""
+
+    def ask(self, pack: Pack) -> Question:
+        """The heads of each action token, at its temperature."""
+        states = self.behavior.states(pack)
+        tokens = action_tokens(pack).to(self.behavior.policy.device)
+        ids, logprobs = states.likeliest(tokens.temperatures, num=self.num)
+        return Question(token_ids=ids, behavior_logprobs=logprobs)
+
+
+@dataclass(slots=True)
 class LoggedHeads:
     """The K most likely tokens that the server logged; K is what every token of the batch has."""
 
     kind: Kind = "top_k"
+    was_logged: bool = True
     _num: int = 0
 
     def begin(self, number: int, traces: Sequence[Trace]) -> None:
         """Find the K that all of these traces have; refused where one has no list."""
-        heads = {}
+        heads = []
         for trace in traces:
             for sequence in trace:
                 if not sequence.num_top:
@@ -121,8 +153,8 @@ class LoggedHeads:
                         "expected one, as top_logprobs of the request makes the server log it; choose another "
                         "centering, or log it"
                     )
-                heads[sequence.trace_id] = sequence.num_top
-        self._num = min(heads.values())
+                heads.append(sequence.num_top)
+        self._num = min(heads)
 
     def ask(self, pack: Pack) -> Question:
         """The logged heads, cut to K."""
@@ -136,20 +168,20 @@ class LoggedHeads:
         return Question(token_ids=ids, behavior_logprobs=logprobs)
 
 
-def records_of(kind: Kind, scores: Scores) -> Records:
+def records_of(recorder: Recorder, scores: Scores) -> Records:
     """The behavior policy's side of scored packs, as a batch carries it."""
-    if kind == "expected":
+    if recorder.kind == "expected":
         own, again = scores.tokens.expected_behavior_logprobs, scores.tokens.sampled_behavior_logprobs
         if own is None:
             raise AssertionError("expectations were asked for")
-        return Records(kind=kind, behavior_logprobs=own[:, None], sampled_logprobs=again)
+        return Records(kind=recorder.kind, behavior_logprobs=own[:, None], sampled_logprobs=again)
     if scores.asked_logprobs is None or scores.asked_ids is None:
         raise AssertionError("recorded tokens were asked for")
     return Records(
-        kind=kind,
+        kind=recorder.kind,
         behavior_logprobs=scores.asked_logprobs,
         token_ids=scores.asked_ids,
         # What was asked here stands at its token by construction, and differs from what was logged of it by the noise
         # of another engine; a head was logged with it.
-        sampled_ids=scores.sampled_ids if kind == "top_k" else None,
+        sampled_ids=scores.sampled_ids if recorder.was_logged else None,
     )

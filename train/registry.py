@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -65,6 +65,10 @@ class ModelSettings(Settings):
     @field_validator("version_name")
     @classmethod
     def _names_the_step(cls, pattern: str) -> str:
+        if any(sign in "/\\|" or not sign.isprintable() for sign in pattern) or pattern.startswith("."):
+            raise ValueError(
+                f"{pattern!r} is no name for a folder; expected none of / \\ | and no leading dot, as in v{{step}}"
+            )
         fields = [name for _, name, _, _ in string.Formatter().parse(pattern) if name is not None]
         if fields != ["step"]:
             raise ValueError(f"{pattern!r} has fields {fields}; expected {{step}} once, as in v{{step}}")
@@ -199,16 +203,24 @@ def hold(lake: Lake, version: str, *, now: datetime) -> PolicyRow:
     return held
 
 
-def weights_of(model: ModelSettings, row: PolicyRow) -> Weights:
+def weights_of(model: ModelSettings, row: PolicyRow, known: Iterable[PolicyRow]) -> Weights:
     """Where the weights of a version lie: where the settings say, else where it was registered.
 
-    Refused: weights that are gone or are not those that were registered.
+    A base model may have moved to another place of the settings; a version that was trained whole, among `known`, is
+    the base of the adapters over it and of no others. Refused: weights that are gone or are not those that were
+    registered.
     """
     stated = {one.version: one for one in model.policies}.get(row.policy_version)
     registered = row.weights
-    found = Weights(registered.base if registered.base.is_dir() else model.base, registered.adapter)
-    if stated is not None:
-        found = Weights(stated.model or model.base, stated.adapter or registered.adapter)
+    adapter = (stated and stated.adapter) or registered.adapter
+    whole = {each.base_uri for each in known if each.checkpoint_uri == each.base_uri}
+    is_own = row.base_uri in whole or (stated is None and registered.base.is_dir())
+    found = Weights((stated and stated.model) or (registered.base if is_own else model.base), adapter)
+    if not found.base.is_dir():
+        raise CheckpointError(
+            f"policy {row.policy_version}: no folder {found.base}, which it is or lies over; expected the model that "
+            "it was trained on; restore it, or name its place as `model` under [[model.policies]]"
+        )
     if row.checkpoint_sha256 is not None and weights_sha256(found.folder) != row.checkpoint_sha256:
         raise CheckpointError(
             f"policy {row.policy_version}: the weights in {found.folder} are not those that were registered (sha256 "

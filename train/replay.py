@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from schemas.errors import CheckpointError
 from schemas.progress import Progress, silent
 from schemas.settings import Settings
 from train.alarms import AlarmSettings
@@ -35,9 +36,17 @@ class LoraSettings(Settings):
     """Modules that get one, by the end of their names; all-linear is every linear layer but the head. Convention,
     untested."""
 
+    @field_validator("targets")
+    @classmethod
+    def _are_inner_layers(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
+        outer = [name for name in targets if "lm_head" in name or "embed" in name]
+        if outer:
+            raise ValueError(f"{outer}: the head and the embedding are read from the base; expected inner layers")
+        return targets
+
 
 class CriticSettings(Settings):
-    """The critic of a method that needs one, a value head on the policy's trunk; other methods read none of it."""
+    """The critic of a method that needs one, a value head; other methods read none of it."""
 
     trunk: Literal["shared", "own"] = "shared"
     """Whose states the head reads: those of the policy, or those of an adapter of its own over the same base, which is
@@ -64,6 +73,10 @@ class TrainSettings(Settings):
     options: dict[str, bool | int | float | str | list[float]] = Field(default_factory=dict)
     """Options of the method, such as { trust = 0.003 }; each has its own default and source. Convention,
     untested: those defaults unless stated."""
+    heads: Literal["logged", "weights"] = "logged"
+    """Where a method that reads the K likeliest tokens of the behavior policy has them from: the top-K lists of the
+    log, which traces without them are left out for, or the weights that wrote the traces, asked again. Convention,
+    untested: what was served is what was logged."""
     batch_size: int = Field(default=128, ge=2)
     """Traces of one update, over which the reward mean is taken. FlashREINFORCE reference repository, common.json:
     128, one trace an ask."""
@@ -79,8 +92,8 @@ class TrainSettings(Settings):
     """Time of day in UTC, as 05:30, at which a run begins no further update: it makes its version of those that are
     done, and the other traces stay admissible. Left out, the run takes as long as it takes. Convention, untested."""
     learning_rate: float = Field(default=1e-5, gt=0)
-    """AdamW's rate on the adapter. None is published for an adapter: the recipes that whileai ran take 1e-5, at which
-    four updates leave a drift near 1e-4; its 1e-4 is marked untested there."""
+    """AdamW's rate on all that is trained. None is published for an adapter: the recipes that whileai ran take 1e-5, at
+    which four updates leave a drift near 1e-4; its 1e-4 is marked untested there."""
     schedule: Literal["constant", "cosine"] = "constant"
     """How the rate goes on after the warm-up; a cosine ends at a tenth of it. Convention, untested: a night is too
     short for a decay."""
@@ -89,8 +102,8 @@ class TrainSettings(Settings):
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """AdamW's decay of its two moments, which begin at 0 in every run. PyTorch's default."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """AdamW's weight decay, which pulls an adapter towards the base. Convention, untested: the 0.1 of the reference
-    repository is for whole models."""
+    """AdamW's weight decay, which pulls an adapter towards the base, and every weight towards 0. Convention, untested:
+    the 0.1 of the reference repository is for whole models."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient norm above which the gradient is scaled down. FlashREINFORCE reference repository, its
     docs/training.md."""
@@ -111,9 +124,10 @@ class TrainSettings(Settings):
     checkpoint_every: int = Field(default=1, ge=1)
     """Updates between checkpoints, which is what a killed run makes again. Convention, untested."""
     keep_checkpoints: int = Field(default=2, ge=1)
-    """Checkpoints of a run that stay; as many as an alarm may go back are kept in any case. Convention, untested."""
+    """Checkpoints of a run that stay, each as large as what is trained and twice that; while an alarm listens, as many
+    as it may go back over stay in any case: its window and three more. Convention, untested."""
     seed: int = 0
-    """Decides the order of traces and the random half of a fresh adapter. Convention, untested."""
+    """Decides the order of traces, the random half of a fresh adapter, and draws. Convention, untested."""
     lora: LoraSettings = LoraSettings()
     """The adapter that a policy without one gets."""
     critic: CriticSettings = CriticSettings()
@@ -133,8 +147,18 @@ class TrainSettings(Settings):
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
-_WITHOUT_EFFECT = ("stop_at", "processes", "peak_flops", "trackers", "checkpoint_every", "keep_checkpoints", "alarms")
-"""Settings that change no update."""
+_WITHOUT_EFFECT = (
+    "stop_at",
+    "processes",
+    "peak_flops",
+    "trackers",
+    "token_budget",
+    "activation_checkpointing",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "alarms",
+)
+"""Settings that change no update but by rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,8 +214,14 @@ class TrainReport:
     @staticmethod
     def load(path: Path) -> TrainReport:
         """Read a saved report back."""
-        content: Mapping[str, Any] = json.loads(path.read_text())
-        return TrainReport(**{**content, "notes": tuple(content["notes"])})
+        try:
+            content: Mapping[str, Any] = json.loads(path.read_text())
+            return TrainReport(**{**content, "notes": tuple(content["notes"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{path}: cannot be read ({error}); expected the report of a finished run; remove it, and the run "
+                "makes it again from its last checkpoint"
+            ) from error
 
 
 def check_method(settings: TrainSettings) -> None:

@@ -147,7 +147,8 @@ def rescore(  # noqa: PLR0913 - a step of the night takes the night's lake, sett
     """
     current = current_policy(lake)
     by_name = {row.policy_version: row for row in policies(lake)}
-    work = _Work(lake, model, settings, run_id, now, progress, current, _limits(model.base))
+    weights = weights_of(model, current, by_name.values())
+    work = _Work(lake, model, settings, run_id, now, progress, current, _limits(weights.base))
     exact = _exact(work)
     _note_misfits(work, exact)
     scorable = _readable(exact)
@@ -218,17 +219,20 @@ def _score_version(work: _Work, row: PolicyRow, trace_ids: Sequence[str], *, is_
     if not trace_ids:
         return
     try:
-        weights = weights_of(work.model, row)
+        weights = weights_of(work.model, row, policies(work.lake))
     except CheckpointError as error:
         if is_current:
             raise
         work.notes.append(f"canary of {row.policy_version} not measured: {error}")
         return
-    if work.policy is None:
-        from train.agreement import open_policy
+    from train.agreement import open_policy, require_agreement
 
-        work.policy = open_policy(work.model)
+    if work.policy is None:
+        work.policy = open_policy(work.model, base=weights.base)
+    is_another = work.policy.base != weights.base
     work.policy.become(weights)
+    if is_another:
+        require_agreement(work.policy)
     _score_traces(work, work.policy, row.policy_version, trace_ids)
 
 

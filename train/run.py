@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.errors import UsageError
 from schemas.progress import Progress
 from train.alarms import Alarm, first_alarm
 from train.checkpoint import Checkpoint, checkpoint_at, latest_checkpoint, save_checkpoint
@@ -21,11 +22,12 @@ from train.metrics import MetricsFile
 from train.new_version import NewVersion
 from train.noise import half_precision_noise
 from train.opening import Opening
+from train.packing import Trace
 from train.plan import Plan, make_plan
 from train.ranks import Ranks
 from train.registry import ModelSettings, PolicyRow, current_policy, policies, policy
 from train.replay import TrainReport, TrainSettings
-from train.run_notes import notes_of
+from train.run_notes import critic_notes, notes_of
 from train.run_records import RunRecords, as_table
 from train.run_traces import RunTraces, facts_of
 from train.trackers import Trackers, open_trackers
@@ -65,17 +67,24 @@ class Run:
                 f"{left} of {len(admitted)} admitted traces have no top-K list at each token and are left"
             )
         saved = Plan.load(path) if path.is_file() else None
+        if saved is None and latest_checkpoint(self._checkpoints) is not None:
+            raise UsageError(
+                f"{path}: not there, and the run has checkpoints; expected the plan that they were made by; restore "
+                "it, or remove the run's folder to train it again"
+            )
         made = make_plan(
             usable,
             batch_size=self.settings.batch_size,
             max_updates=self.settings.max_updates,
             seed=self.settings.seed,
             parent=saved.parent_version if saved else current_policy(self.lake).policy_version,
-            settings_sha256=self.settings.sha256(),
+            settings_sha256=f"{self.settings.sha256()} {self.model.dtype}",
+            began_at=saved.began_at if saved else self.now.isoformat(),
             by_ask=self._method.needs_groups,
             steps_per_batch=self.settings.steps_per_batch,
             passes=self.settings.passes,
         )
+        made = replace(made, num_left=made.num_left + len(admitted) - len(usable))
         if saved is not None:
             saved.require_same(made, path)
         self.ranks.wait()
@@ -85,7 +94,8 @@ class Run:
 
     @cached_property
     def _traces(self) -> RunTraces:
-        return RunTraces(self.lake, self.run_id, reads_heads=self._method.needs_records == "top_k")
+        reads_heads = self._method.needs_records == "top_k" and self.settings.heads == "logged"
+        return RunTraces(self.lake, self.run_id, reads_heads=reads_heads)
 
     @cached_property
     def _method(self) -> Method:
@@ -142,11 +152,23 @@ class Run:
             self.ranks.wait()
         report = TrainReport.load(path)
         if self.ranks.is_first:
+            report = self._under_a_free_name(report)
             self._version.register(report)
         return report
 
+    def _under_a_free_name(self, report: TrainReport) -> TrainReport:
+        """The report, its version named anew where another run has taken the name since it was written."""
+        reached = checkpoint_at(self._checkpoints, report.num_updates)
+        if report.policy_version is None or reached is None or not self._version.is_taken(report.policy_version):
+            return report
+        named = replace(report, policy_version=self._version.name(report.num_steps))
+        self._version.write(reached, str(named.policy_version), report.num_steps)
+        named.save(self.folder / "report.json")
+        return named
+
     def _train(self) -> TrainReport:
         """Replay the plan, or what an earlier process left of it, and make a version of what came out."""
+        _ = self.plan  # made by all ranks together, before anything else
         checkpoint = latest_checkpoint(self._checkpoints)
         self._tell_of_noise()
         learner = self._opening.learner(checkpoint)
@@ -154,22 +176,36 @@ class Run:
         if checkpoint is not None:
             if self.ranks.is_first:
                 self._records.commit("replays", checkpoint.replays)
+                self._records.commit("updates", as_table("updates", self._records.updated(checkpoint.history)))
             self.notes.append(f"went on after update {checkpoint.cursor - 1}, where it had been stopped")
-        reached, alarm = self._watched_replay(learner, checkpoint)
-        if alarm is not None:
-            reached = checkpoint_at(self._checkpoints, alarm.num_good)
-            learner = self._opening.learner(reached)
-            self.notes.append(
-                f"updates after the first {0 if reached is None else reached.cursor} were taken back; the traces that "
-                "they read stay in replays and count as trained on"
-            )
-        num_updates = 0 if reached is None else reached.cursor
+        last, alarm = self._watched_replay(learner, checkpoint)
+        num_updates = 0 if last is None else last.cursor
+        reached, learner = (last, learner) if alarm is None else self._last_good(alarm)
         self.notes += notes_of(self.plan, learner, () if reached is None else reached.history)
-        self._tell_of_critic(explained, self._explained(learner))
-        report = self._report(learner, reached, alarm)
-        if learner.critic is not None and self.ranks.is_first and num_updates:
+        self.notes += critic_notes(explained if checkpoint is None else None, self._explained(learner))
+        report = self._report(learner, reached, alarm, num_updates=num_updates)
+        if learner.critic is not None and self.ranks.is_first and reached is not None:
             keep_critic(learner.critic, self._opening.critic_folder(report.policy_version or report.parent_version))
         return report
+
+    def _last_good(self, alarm: Alarm) -> tuple[Checkpoint | None, Learner]:
+        """The newest checkpoint from before the alarm's figures whose policy is still near; None is the parent."""
+        num_good = alarm.num_good
+        while True:
+            reached = checkpoint_at(self._checkpoints, num_good)
+            learner = self._opening.learner(reached)
+            if reached is None or self._version.is_near(learner.policy, self._traces_of(reached)):
+                break
+            num_good = reached.cursor - 1
+        self.notes.append(
+            f"updates after the first {0 if reached is None else reached.cursor} were taken back; the traces that they "
+            "read stay in replays and count as trained on"
+        )
+        return reached, learner
+
+    def _traces_of(self, checkpoint: Checkpoint) -> list[Trace]:
+        """The traces of the last update before a checkpoint."""
+        return self._traces.read(self.plan.batches[checkpoint.cursor - 1])
 
     def _watched_replay(
         self, learner: Learner, checkpoint: Checkpoint | None
@@ -200,7 +236,8 @@ class Run:
         if self.ranks.is_first:
             metrics.write(history)
         rows: list[dict[str, Any]] = []
-        batches, stop_at = self.plan.batches, first_moment(self.settings.stop_at, self.now)
+        began = datetime.fromisoformat(self.plan.began_at)
+        batches, stop_at = self.plan.batches, first_moment(self.settings.stop_at, began)
         alarm = first_alarm(history, self.settings.alarms)
         while alarm is None and len(history) < len(batches):
             number = len(history)
@@ -235,22 +272,17 @@ class Run:
     def _explained(self, learner: Learner) -> tuple[float, int]:
         """How much of the held-out targets' variance a critic explains as it is, and over how many traces."""
         held_out = self._traces.held_out() if learner.critic is not None else []
-        if not held_out:
+        read = [trace for trace in self._traces.read(held_out) if learner.policy.knows(trace)] if held_out else []
+        if not read:
             return math.nan, 0
-        return learner.explained_variance(self._traces.read(held_out), facts_of(held_out)), len(held_out)
-
-    def _tell_of_critic(self, before: tuple[float, int], after: tuple[float, int]) -> None:
-        if after[1]:
-            self.notes.append(
-                f"on {after[1]} held-out traces the critic explains {after[0]:.3g} of the variance of what it should "
-                f"say, {before[0]:.3g} when it was opened"
-            )
+        return learner.explained_variance(read, facts_of(held_out)), len(read)
 
     def _save(self, learner: Learner, history: Sequence[Mapping[str, Any]], rows: list[dict[str, Any]]) -> Checkpoint:
         """A checkpoint of the updates of `history`, whose rows are in the lake from then on."""
         table = as_table("replays", rows)
         # As far back as an alarm may go, and one more for a checkpoint between two regular ones.
-        back = -(-(self.settings.alarms.window + 1) // self.settings.checkpoint_every) + 2
+        alarms = self.settings.alarms
+        back = 0 if alarms.are_off else -(-(alarms.window + 1) // self.settings.checkpoint_every) + 2
         checkpoint = save_checkpoint(
             learner,
             self._checkpoints,
@@ -267,13 +299,15 @@ class Run:
     def _checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def _report(self, learner: Learner, checkpoint: Checkpoint | None, alarm: Alarm | None) -> TrainReport:
+    def _report(
+        self, learner: Learner, checkpoint: Checkpoint | None, alarm: Alarm | None, *, num_updates: int
+    ) -> TrainReport:
         """The new version written and loaded again, unless nothing moved."""
         history = () if checkpoint is None else checkpoint.history
         num_steps = sum(figures["moved"] for figures in history)
         version = difference = None
         if num_steps and checkpoint is not None:
-            last = self._traces.read(self.plan.batches[len(history) - 1])
+            last = self._traces_of(checkpoint)
             self._version.require_near(learner.policy, last)
             version = self._version.name(num_steps)
             if self.ranks.is_first:
@@ -282,7 +316,7 @@ class Run:
             difference = self._version.require_loads(learner.policy, last)
         else:
             self.notes.append("no update moved the policy, so there is no new version")
-        num_read = self.plan.num_read(len(history))
+        read = self._records.window(len(history))
         return TrainReport(
             run_id=self.run_id,
             policy_version=version,
@@ -290,9 +324,9 @@ class Run:
             method=self.settings.method,
             num_updates=len(history),
             num_steps=num_steps,
-            num_traces=num_read,
-            num_in_trust=sum(figures["num_in_trust"] for figures in history),
-            num_left=self.plan.num_left + self.plan.num_traces - num_read,
+            num_traces=self.plan.num_read(len(history)),
+            num_in_trust=sum(row["num_in_trust"] for row in read),
+            num_left=self.plan.num_left + self.plan.num_traces - self.plan.num_read(num_updates),
             checkpoint_uri=None if version is None else str(self._version.folder),
             last_update=history[-1]["account"] if history else "",
             reload_difference=difference,

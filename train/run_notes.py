@@ -15,6 +15,17 @@ def notes_of(plan: Plan, learner: Learner, history: Sequence[Mapping[str, Any]])
     return [*_of_critic(learner, history), *_of_reuse(plan, history)]
 
 
+def critic_notes(before: tuple[float, int] | None, after: tuple[float, int]) -> list[str]:
+    """How much of the variance on so many held-out traces the critic explains; `before` is of a run that began here."""
+    explained, num_traces = after
+    if not num_traces:
+        return []
+    began = "" if before is None else f", {before[0]:.3g} before the run"
+    return [
+        f"on {num_traces} held-out traces the critic explains {explained:.3g} of the variance of its targets{began}"
+    ]
+
+
 def _of_critic(learner: Learner, history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if learner.critic is None:
         return

@@ -58,6 +58,13 @@ class RunRecords:
             for number, figures in enumerate(history)
         ]
 
+    def window(self, num_updates: int) -> list[dict[str, Any]]:
+        """Who wrote the traces of the first so many updates, as train/data_window has it."""
+        rows: list[dict[str, Any]] = self.lake.query(
+            "train/data_window", run_id=self.run_id, num_updates=num_updates
+        ).to_pylist()
+        return rows
+
     def commit(self, table: Literal["replays", "updates"], rows: pa.Table) -> None:
         """Add rows that the lake does not hold yet."""
         with self.lake.transaction() as transaction:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from schemas.errors import UsageError
 from train.packing import Trace
@@ -53,7 +55,8 @@ class RunTraces:
         if not kept:
             raise UsageError(
                 f"run {self.run_id}: none of {len(admitted)} admitted traces has a top-K list at each action token; "
-                "expected some, as top_logprobs in the request makes the server log; choose another centering"
+                "expected some, with token ids; make the server log them, or ask the weights that wrote the traces: "
+                'train.heads = "weights"'
             )
         return kept
 
@@ -62,11 +65,8 @@ class RunTraces:
         wanted = {trace.trace_id: trace.trace_revision for trace in batch}
         heads = HEAD_COLUMNS if self.reads_heads else ()
         table = self.lake.read("traces", columns=[*SEQUENCE_COLUMNS, *heads], where={"trace_id": list(wanted)})
-        found = [
-            sequence
-            for sequence in sequences_from_table(table)
-            if sequence.trace_revision == wanted[sequence.trace_id] and sequence.num_action_tokens
-        ]
+        judged = at_revisions(table, wanted)
+        found = [sequence for sequence in sequences_from_table(judged) if sequence.num_action_tokens]
         missing = sorted(wanted.keys() - {sequence.trace_id for sequence in found})
         if missing:
             raise UsageError(
@@ -86,6 +86,12 @@ class RunTraces:
             return self.usable(traces) if traces else []
         except UsageError:
             return []
+
+
+def at_revisions(table: pa.Table, wanted: Mapping[str, int]) -> pa.Table:
+    """The rows of `traces` at the wanted revision of each trace: others may be such as no policy can score."""
+    pairs = zip(table["trace_id"].to_pylist(), table["trace_revision"].to_pylist(), strict=True)
+    return table.filter(pa.array([wanted.get(trace_id) == revision for trace_id, revision in pairs], pa.bool_()))
 
 
 def facts_of(batch: Sequence[Admitted]) -> dict[str, Facts]:

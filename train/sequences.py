@@ -124,7 +124,7 @@ def _head(
         return {}
     pairs = [(ids[at] or [], logprobs[at] or []) for at in np.flatnonzero(mask)]
     length = min((len(own) for own, _ in pairs), default=0)
-    if not length:
+    if not length or any(len(own) != len(said) or None in own or None in said for own, said in pairs):
         return {}
     # A server lists the sampled token last where it is not among the likeliest.
     sorted_ids, sorted_logprobs = [], []

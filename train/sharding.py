@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 def shard(root: torch.nn.Module, model: PreTrainedModel, ranks: Ranks, *, dtype: torch.dtype | None) -> None:
     """Shard `root`, whose forward pass is the only one that will run, and each of the model's layers in it.
 
-    With `dtype` weights are gathered in that type for the forward and backward pass; gradients are summed in float32.
+    With `dtype` the weights of layers are gathered in that type for the forward and backward pass; gradients are summed
+    in float32.
     """
     mesh = init_device_mesh(model.device.type, (ranks.size,))
-    precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for module in (*layers(model), root):
+        # What is left to the root is embedding, last norm and head, which stay in their own type as in one process.
+        own = None if module is root else dtype
+        precision = MixedPrecisionPolicy(param_dtype=own, reduce_dtype=torch.float32, cast_forward_inputs=False)
         fully_shard(module, mesh=mesh, mp_policy=precision)
         sharded = cast("FSDPModule", module)
         sharded.set_gradient_divide_factor(1.0)
@@ -83,7 +86,7 @@ def whole_state(module: torch.nn.Module, *, only: str = "") -> dict[str, Tensor]
     return state
 
 
-def norm_of(parameters: Mapping[str, torch.nn.Parameter], bound: float) -> Any:
+def clip_to_norm(parameters: Mapping[str, torch.nn.Parameter], bound: float) -> Any:
     """The norm of all gradients, which are scaled down to `bound` where it is larger; the same on every rank."""
     norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), bound)
     return norm.full_tensor() if isinstance(norm, DTensor) else norm

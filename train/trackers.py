@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -99,17 +99,20 @@ def open_trackers(
     unless WANDB_MODE says otherwise.
     """
     require_trackers(names)
-    makers: dict[TrackerName, Callable[[Path, str, Mapping[str, str], int], Tracker]] = {
+    makers: dict[TrackerName, type[_TensorBoardRun | _MlflowRun | _WandbRun]] = {
         "mlflow": _MlflowRun,
         "tensorboard": _TensorBoardRun,
         "wandb": _WandbRun,
     }
     told = _flat(settings)
     num_done = len(history)
-    opened: dict[str, Tracker] = {
-        name: makers[name](folder / name, run_id, told, num_done) for name in dict.fromkeys(names)
-    }
-    trackers = Trackers(opened)
+    trackers = Trackers({})
+    for name in dict.fromkeys(names):
+        kind = makers[name]
+        try:
+            trackers.opened[name] = kind(folder / name, run_id, told, num_done)
+        except kind.refusals() as error:
+            trackers.notes.append(f"{name} could not be opened ({error}), and is told nothing; metrics.jsonl has all")
     for step, figures in enumerate(history):
         trackers.log(step, figures)
     return trackers
@@ -122,6 +125,10 @@ class _TensorBoardRun:
     """
 
     errors: tuple[type[Exception], ...] = (OSError,)
+
+    @staticmethod
+    def refusals() -> tuple[type[Exception], ...]:
+        return (OSError,)
 
     def __init__(self, folder: Path, run_id: str, settings: Mapping[str, str], num_done: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -148,12 +155,17 @@ class _TensorBoardRun:
 class _MlflowRun:
     """A run of MLflow's store, found again by its tag."""
 
-    def __init__(self, folder: Path, run_id: str, settings: Mapping[str, str], num_done: int) -> None:
-        from mlflow import MlflowClient
+    @staticmethod
+    def refusals() -> tuple[type[Exception], ...]:
         from mlflow.exceptions import MlflowException
 
+        return (MlflowException, OSError)
+
+    def __init__(self, folder: Path, run_id: str, settings: Mapping[str, str], num_done: int) -> None:
+        from mlflow import MlflowClient
+
         del num_done  # the store says itself what it knows
-        self.errors: tuple[type[Exception], ...] = (MlflowException, OSError)
+        self.errors = self.refusals()
         folder.mkdir(parents=True, exist_ok=True)
         local = f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         self._client: Any = MlflowClient(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or local)
@@ -203,11 +215,17 @@ class _WandbRun:
     2026-12-01, wandb 0.31.0).
     """
 
+    @staticmethod
+    def refusals() -> tuple[type[Exception], ...]:
+        import wandb
+
+        return (wandb.Error, OSError)
+
     def __init__(self, folder: Path, run_id: str, settings: Mapping[str, str], num_done: int) -> None:
         import wandb
 
         del num_done
-        self.errors: tuple[type[Exception], ...] = (wandb.Error, OSError)
+        self.errors = self.refusals()
         folder.mkdir(parents=True, exist_ok=True)
         mode: Any = os.environ.get("WANDB_MODE") or "offline"
         if mode == "offline":

@@ -68,7 +68,7 @@ def progress_line(figures: Mapping[str, Any]) -> str:
         *([_told("loss", figures, "loss")] if figures["moved"] else []),
         _told("drift", figures, "mean_drift"),
         trusted,
-        _told("clipped", figures, "masked_token_share", percent=True),
+        _told("masked", figures, "masked_token_share", percent=True),
         *([_told("gradient", figures, "grad_norm")] if figures["moved"] else []),
         _told("explained", figures, "critic_explained_variance"),
         _speed(figures),

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from schemas.errors import TracemillError
-from train.launch import Job
+from train.launch import Job, end_with_parent
 from train.ranks import join, leave
 from train.replay import train
 from warehouse.lake import Lake
@@ -22,6 +22,7 @@ from warehouse.lake import Lake
 
 def main(path: Path) -> int:
     """Train the job; returns the exit code of this rank."""
+    end_with_parent()
     job = Job.load(path)
     ranks = join(job.model.device)
     try:

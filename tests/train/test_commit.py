@@ -42,5 +42,6 @@ def test_a_folder_is_written_through_with_all_that_it_holds(events, tmp_path):
     (tmp_path / "new" / "in" / "a").touch()
     (tmp_path / "old" / "left").touch()
     commit(tmp_path / "new", tmp_path / "old")
-    assert events == ["in", "a", "new", "new to old", tmp_path.name]
+    assert events == ["in", "a", "new", "old to .old.replaced", "new to old", tmp_path.name]
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert [path.name for path in sorted((tmp_path / "old").rglob("*"))] == ["in", "a"]

@@ -13,7 +13,7 @@ from tests.train.logged import NOW
 from train.agreement import largest_reload_difference
 from train.import_model import import_gguf
 from train.policy import Policy
-from train.registry import ModelSettings, PolicySettings, policy, register, weights_of
+from train.registry import ModelSettings, PolicySettings, policies, policy, register, weights_of
 from train.rescore import RescoreSettings, rescore
 from train.sequences import SEQUENCE_COLUMNS, sequences_from_table
 
@@ -62,7 +62,7 @@ def test_a_recorded_adapter_loaded_by_peft_scores_as_ours(landed, model):
     """Plain transformers and peft give the same numbers for the same tokens."""
     rows = landed.read("current_traces", columns=SEQUENCE_COLUMNS, where={"policy_version_max": "v109"})
     sequences = [sequence for sequence in sequences_from_table(rows) if sequence.num_action_tokens][:4]
-    adapter = weights_of(model, policy(landed, "v109")).adapter
+    adapter = weights_of(model, policy(landed, "v109"), policies(landed)).adapter
     # float32 through thirty layers; 2e-5 was measured.
     loaded = Policy.load(model.base)
     loaded.use(adapter)

@@ -27,13 +27,17 @@ def _in_a_process(root, base, *, seconds):
     """Replay in a child that is killed after so many seconds; True where it ended before that."""
     child = os.fork()
     if child == 0:
+        code = 1
         try:
             _replay(root, base)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if os.waitpid(child, os.WNOHANG)[0]:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            assert status == 0
             return True
         time.sleep(0.002)
     os.kill(child, signal.SIGKILL)
@@ -43,7 +47,7 @@ def _in_a_process(root, base, *, seconds):
 
 def _state(lake):
     rows = lake.read("replays", order_by=["step", "trace_id", "sequence_index"]).to_pylist()
-    updates = lake.read("updates", columns=["step", "loss", "grad_norm"], order_by=["step"]).to_pylist()
+    updates = lake.read("updates", order_by=["step"]).drop_columns(["tokens_per_second", "mfu"]).to_pylist()
     versions = lake.read("policies", columns=["policy_version", "state"], order_by=["policy_version"]).to_pylist()
     return rows, updates, versions
 

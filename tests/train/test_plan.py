@@ -16,7 +16,7 @@ def _admitted(num):
 
 def _plan(admitted, **changes):
     options = {"batch_size": 4, "max_updates": 10, "seed": 0, "parent": "v1", "settings_sha256": "s", **changes}
-    return make_plan(admitted, **options)
+    return make_plan(admitted, **{"began_at": "2026-11-29T00:00:00+00:00", **options})
 
 
 @settings(max_examples=40, deadline=None)

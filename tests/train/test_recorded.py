@@ -15,7 +15,7 @@ from train.learner import Learner
 from train.methods import KLPO
 from train.packing import build_packs
 from train.policy import Policy
-from train.recorded import Draws, LoggedHeads
+from train.recorded import Draws, Heads, LoggedHeads
 from train.registry import Weights
 
 K = 5
@@ -150,6 +150,17 @@ def test_a_head_as_large_as_the_vocabulary_is_exact(tiny_folder, versions, trace
     _, expected = gradients(tiny_folder, versions, traces, KLPO(centering="exact"), exact, 10_000)
     for name, gradient in expected.items():
         assert float((ours[name] - gradient).norm() / gradient.norm()) < 1e-3
+
+
+def test_heads_of_the_weights_are_those_that_a_server_logs(tiny_folder, versions, traces):
+    """The same likeliest tokens and numbers as plain transformers gives for the version that wrote the traces."""
+    logged, asked_again = LoggedHeads(), Heads(BehaviorPolicies(Policy.load(tiny_folder), versions), K)
+    served = with_heads(traces, plain_model(tiny_folder))
+    logged.begin(0, served)
+    (pack,) = build_packs(served, token_budget=10_000)
+    ours, theirs = asked_again.ask(pack), logged.ask(pack)
+    assert torch.equal(ours.token_ids, theirs.token_ids)
+    torch.testing.assert_close(ours.behavior_logprobs, theirs.behavior_logprobs, atol=1e-5, rtol=0)
 
 
 def test_a_trace_without_a_head_is_refused_by_name(traces):

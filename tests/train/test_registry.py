@@ -111,10 +111,10 @@ def test_weights_are_looked_for_where_the_settings_say(lake, model, tmp_path):
     moved = tmp_path / "moved"
     model.policies[1].adapter.rename(moved)
     settings = model.model_copy(update={"policies": (model.policies[1].model_copy(update={"adapter": moved}),)})
-    assert weights_of(settings, policy(lake, "v1")).adapter == moved
+    assert weights_of(settings, policy(lake, "v1"), policies(lake)).adapter == moved
     shutil.copytree(model.policies[2].adapter, moved, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match="not those that were registered"):
-        weights_of(settings, policy(lake, "v1"))
+        weights_of(settings, policy(lake, "v1"), policies(lake))
 
 
 def test_a_new_version_is_named_by_its_step(lake, model):

@@ -67,7 +67,7 @@ def test_a_whole_version_is_scored_and_trained_on_as_any_other(root, tiny_folder
     model = night.settings_of(root, tiny_folder)
     with Lake.open(root / "lake") as lake:
         row = policy(lake, report.policy_version)
-        weights = weights_of(model, row)
+        weights = weights_of(model, row, policies(lake))
         assert (weights.base, weights.adapter) == (Path(report.checkpoint_uri), None)
         loaded = Policy.load(model.base)
         loaded.become(weights)
@@ -78,7 +78,7 @@ def test_a_whole_version_is_scored_and_trained_on_as_any_other(root, tiny_folder
             transaction.append("policies", [*current, {**row.as_row(), "revision": 1, "state": "current"}])
         admit(lake, {f"trace-{number}": number % 2 for number in range(8)}, run_id="next")
         child = train(lake, model=model, settings=night.SETTINGS, run_id="next", run_folder=root / "next", now=NOW)
-        found = weights_of(model, policy(lake, child.policy_version))
+        found = weights_of(model, policy(lake, child.policy_version), policies(lake))
     assert (found.base, found.adapter) == (weights.base, Path(child.checkpoint_uri))
     assert child.reload_difference < 1e-5
 
@@ -148,7 +148,12 @@ def test_what_is_no_time_of_day_is_refused(said):
         settings_of(stop_at=said)
 
 
-RUNAWAY = {"learning_rate": 0.5, "passes": 4, "alarms": AlarmSettings(window=2, off=("entropy", "in_trust"))}
+RUNAWAY = {
+    "learning_rate": 5e-3,
+    "passes": 4,
+    "alarms": AlarmSettings(window=2, off=("entropy", "in_trust"), largest_added_drift=2e-4),
+}
+"""Fast enough to be beyond that bound after some updates, and slow enough not to be chaotic."""
 
 
 def test_a_run_that_runs_away_is_stopped_where_it_was_good(root, tiny_folder):
@@ -156,7 +161,7 @@ def test_a_run_that_runs_away_is_stopped_where_it_was_good(root, tiny_folder):
     report = replay(root, tiny_folder, **RUNAWAY)
     assert "mean drift was" in report.stopped
     good = report.num_updates
-    assert good < latest_checkpoint(root / "run" / "checkpoints").cursor < 12
+    assert 0 < good < latest_checkpoint(root / "run" / "checkpoints").cursor < 12
     if good:
         import pyarrow.parquet as pq
 

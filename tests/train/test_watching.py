@@ -123,9 +123,9 @@ def test_a_row_goes_into_the_lake(lake):
 
 
 def test_the_progress_line_tells_all_of_an_update():
-    """Loss, drift, trust, clipped tokens, gradient, speed, use of the device."""
+    """Loss, drift, trust, masked tokens, gradient, speed, use of the device."""
     assert progress_line(FIGURES) == (
-        "loss -0.123, drift 0.00123, 3/4 in trust, clipped 25%, gradient 2.5, 1,234 tokens/s, MFU 31%"
+        "loss -0.123, drift 0.00123, 3/4 in trust, masked 25%, gradient 2.5, 1,234 tokens/s, MFU 31%"
     )
 
 
@@ -133,4 +133,4 @@ def test_the_progress_line_leaves_out_what_is_not_there():
     """A warm-up has no loss; a method without ratios no drift; a device of unknown peak no MFU."""
     changes = {"moved": False, "is_critic_warming_up": True, "loss": math.nan, "mfu": None, "mean_drift": math.nan}
     said = progress_line(FIGURES | changes | {"critic_explained_variance": 0.125})
-    assert said == "the critic warms up, clipped 25%, explained 0.125, 1,234 tokens/s"
+    assert said == "the critic warms up, masked 25%, explained 0.125, 1,234 tokens/s"

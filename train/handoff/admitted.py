@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.errors import InputError, UsageError
 from train.plan import Admitted, Plan, manifest_sha256
+from train.run_traces import RunTraces, at_revisions
 from train.sequences import SEQUENCE_COLUMNS, LoggedSequence, by_trace, sequences_from_table
 
 if TYPE_CHECKING:
@@ -45,21 +46,21 @@ class AdmittedRun:
     lags: dict[str, int | None]
 
 
-def admitted_run(lake: Lake, *, run_id: str, run_folder: Path) -> AdmittedRun:
-    """The batches of a run; refused when it admitted nothing, or its plan is of other traces."""
+def admitted_run(lake: Lake, *, run_id: str, run_folder: Path, reads_heads: bool = False) -> AdmittedRun:
+    """The batches of a run; refused when it admitted nothing, or its plan is of other traces.
+
+    `reads_heads` says whether its method reads logged heads: its plan is then of the traces that have them.
+    """
     columns = ["trace_id", "policy_lag", "gate_sha256"]
     verdicts = lake.read("verdicts", columns=columns, where={"run_id": run_id, "verdict": "admitted"}).to_pylist()
-    admitted = sorted(Admitted(**row) for row in lake.query("train/admitted", run_id=run_id).to_pylist())
-    if not admitted:
-        raise UsageError(
-            f"run {run_id}: no admitted trace; expected verdicts of this run with some; validate first, or look at its "
-            "report for why none passed"
-        )
+    traces = RunTraces(lake, run_id, reads_heads)
+    admitted = traces.admitted()
+    usable = sorted(traces.usable(admitted))
     path = run_folder / "plan.json"
     plan = Plan.load(path) if path.is_file() else None
-    if plan is not None and plan.manifest_sha256 != manifest_sha256(admitted):
+    if plan is not None and plan.manifest_sha256 != manifest_sha256(usable):
         raise UsageError(
-            f"{path}: this plan is of other traces than the {len(admitted)} that run {run_id} has admitted now; "
+            f"{path}: this plan is of other traces than the {len(usable)} that run {run_id} has admitted now; "
             "expected the same; begin another run"
         )
     return AdmittedRun(
@@ -67,7 +68,7 @@ def admitted_run(lake: Lake, *, run_id: str, run_folder: Path) -> AdmittedRun:
         gate_sha256=verdicts[0]["gate_sha256"],
         num_admitted=len(admitted),
         is_planned=plan is not None,
-        batches=plan.batches if plan is not None else (tuple(admitted),),
+        batches=plan.batches if plan is not None else (tuple(usable),),
         lags={row["trace_id"]: row["policy_lag"] for row in verdicts},
     )
 
@@ -81,19 +82,12 @@ def read_batches(lake: Lake, run: AdmittedRun) -> Iterator[tuple[AdmittedTrace, 
 def _read(lake: Lake, run: AdmittedRun, batch: Sequence[Admitted]) -> tuple[AdmittedTrace, ...]:
     wanted = {trace.trace_id: trace for trace in batch}
     columns = list(dict.fromkeys((*SEQUENCE_COLUMNS, *_FACTS)))
-    table = lake.read("traces", columns=columns, where={"trace_id": list(wanted)})
-    facts = {
-        row["trace_id"]: row
-        for row in table.select(list(_FACTS)).to_pylist()
-        if row["trace_revision"] == wanted[row["trace_id"]].trace_revision
-    }
+    read = lake.read("traces", columns=columns, where={"trace_id": list(wanted)})
+    table = at_revisions(read, {name: trace.trace_revision for name, trace in wanted.items()})
+    facts = {row["trace_id"]: row for row in table.select(list(_FACTS)).to_pylist()}
     found = {
         trace[0].trace_id: trace
-        for trace in by_trace(
-            sequence
-            for sequence in sequences_from_table(table)
-            if sequence.trace_revision == wanted[sequence.trace_id].trace_revision and sequence.num_action_tokens
-        )
+        for trace in by_trace(sequence for sequence in sequences_from_table(table) if sequence.num_action_tokens)
     }
     missing = sorted(wanted.keys() - found.keys())
     if missing:

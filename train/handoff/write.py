@@ -90,7 +90,8 @@ def hand_over(lake: Lake, source: Source, *, to: Format, folder: Path) -> Handed
     """
     method = by_name(source.train.method, source.train.options)
     aggregation = None if to == "jsonl" else require_form(to, method).aggregation
-    run = admitted_run(lake, run_id=source.run_id, run_folder=source.run_folder)
+    reads_heads = method.needs_records == "top_k" and source.train.heads == "logged"
+    run = admitted_run(lake, run_id=source.run_id, run_folder=source.run_folder, reads_heads=reads_heads)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -131,7 +132,8 @@ def hand_over(lake: Lake, source: Source, *, to: Format, folder: Path) -> Handed
 
 def _counts(run: AdmittedRun, written: Written) -> dict[str, Any]:
     counts = written.counts
-    return {**counts, "num_left": run.num_admitted - counts["num_traces"]}
+    in_batches = {trace.trace_id for batch in run.batches for trace in batch}
+    return {**counts, "num_left": run.num_admitted - len(in_batches)}
 
 
 def _save_manifest(folder: Path, about: Mapping[str, Any]) -> None:

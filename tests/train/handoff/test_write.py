@@ -25,6 +25,7 @@ def plan(root, batches, manifest=ADMITTED):
         manifest_sha256=manifest_sha256(manifest),
         settings_sha256="0",
         parent_version="v0",
+        began_at="2026-11-29T00:00:00+00:00",
         batches=named,
         num_left=len(ADMITTED) - sum(len(batch) for batch in named),
     )

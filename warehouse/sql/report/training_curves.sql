@@ -7,7 +7,7 @@
 --   first_step, last_step       updates of the row, from 0
 --   num_updates                 how many they are
 --   num_warming_up              of those, updates in which the critic learned alone
---   in_trust_share              share of their traces that the method let move the policy
+--   in_trust_share              share of the traces they read that the method let move the policy, warm-up left out
 --   mean_drift                  mean over the updates, nats per action token
 --   loss                        mean over the updates that moved the policy
 --   grad_norm                   the same, before the clip
@@ -25,7 +25,8 @@ select
     max(step) as last_step,
     count(*) as num_updates,
     count(*) filter (is_critic_warming_up) as num_warming_up,
-    avg(in_trust_share) as in_trust_share,
+    sum(num_in_trust) filter (in_trust_share is not null)
+        / sum(num_traces) filter (in_trust_share is not null) as in_trust_share,
     avg(mean_drift) as mean_drift,
     avg(loss) as loss,
     avg(grad_norm) as grad_norm,

@@ -18,7 +18,7 @@ inner join traces using (trace_id, trace_revision)
 where verdicts.run_id = $run_id
     and verdicts.stage = 'holdout'
     and verdicts.reward is not null
-    and traces.temperature > 0
 group by verdicts.trace_id, verdicts.trace_revision, verdicts.reward
+having bool_and(coalesce(traces.temperature > 0, false))
 order by md5(verdicts.trace_id), verdicts.trace_id
 limit $num_rows
