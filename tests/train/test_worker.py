@@ -1,5 +1,6 @@
 """Training in two processes: the run of one, and what becomes of it when one of them dies."""
 
+import json
 import shutil
 
 import pytest
@@ -50,6 +51,17 @@ def weights_of(root):
     return load_file(next((root / "run" / "policy").glob("*model.safetensors")))
 
 
+def figures_of(root):
+    """Loss, norm of the gradient and critic's loss of each update: what a factor in a sum over ranks would show in.
+
+    An AdamW step hides it: it is the same for a gradient that is twice as large.
+    """
+    lines = (root / "run" / "metrics.jsonl").read_text().splitlines()
+    names = ("loss", "grad_norm", "critic_loss")
+    told = [{name: figures.get(name) for name in names} for figures in map(json.loads, lines)]
+    return [value for figures in told for value in figures.values() if value is not None]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_two_ranks_train_what_one_process_trains(name, root, tmp_path, tiny_folder):
@@ -66,6 +78,7 @@ def test_two_ranks_train_what_one_process_trains(name, root, tmp_path, tiny_fold
     for key, tensor in theirs.items():
         # An AdamW step is the rate, 1e-3, in the direction of a sign: what is under 1e-5 of it is rounding.
         assert float((ours[key] - tensor).abs().max()) < 2e-5, key
+    assert figures_of(root) == pytest.approx(figures_of(alone), rel=1e-4, abs=1e-6)
     with Lake.open(root / "lake") as lake:
         assert lake.read("replays", columns=["step"]).num_rows == 24
 
