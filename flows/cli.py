@@ -12,7 +12,7 @@ import typer
 
 from flows import show, steps
 from flows.console import ProgressBars, say
-from flows.exits import DECISION_EXIT, Exit
+from flows.exits import DECISION_EXIT
 from flows.ledger import code_version
 from flows.quiet import quiet_prefect
 from flows.settings import DEFAULT_FILE, load_settings
@@ -140,8 +140,9 @@ def train(
             return
         if not regime and result.decision in {"go", "hold"}:
             report = steps.replay(settings, run, progress=bars)
+            code = steps.close(settings, run, result, report)
             show.trained(report, as_json=as_json)
-            raise typer.Exit(Exit.HELD if report.stopped is not None else Exit.DONE)
+            raise typer.Exit(code)
     show.gate(result, as_json=as_json)
     raise typer.Exit(DECISION_EXIT[result.decision])
 

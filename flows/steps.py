@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.exits import DECISION_EXIT
 from flows.ledger import Run, begin_run, parse_night, record, runs_of
 from ingest.assemble import AssembleReport, assemble
 from ingest.land import land_files
@@ -263,6 +264,22 @@ def report(settings: TracemillSettings, run_id: str) -> tuple[Path, Path]:
         html, twin = write_report(build_report(lake, run_id), settings.report.folder / run_id)
         record(lake, run_id, report_uri=str(html))
     return html, twin
+
+
+def close(settings: TracemillSettings, run: Run, result: GateResult, trained: TrainReport | None) -> int:
+    """Record what the night came to, write its report and finish its run; returns the exit code.
+
+    A version that an alarm held is held whatever the gate said.
+    """
+    decision, sentence = str(result.decision), result.sentence
+    if trained is not None and trained.stopped is not None:
+        decision, sentence = "hold", f"{sentence}; not to be proposed: {trained.stopped}"
+    new_policy = None if trained is None else trained.policy_version
+    decided = decide(settings, run, decision=decision, sentence=sentence, new_policy=new_policy)
+    report(settings, decided.run_id)
+    code = DECISION_EXIT[decision]
+    finish(settings, decided, exit_code=code)
+    return int(code)
 
 
 def finish(settings: TracemillSettings, run: Run, *, exit_code: int) -> Run:

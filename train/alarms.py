@@ -80,6 +80,26 @@ def first_alarm(history: Sequence[Figures], settings: AlarmSettings) -> Alarm | 
     return None
 
 
+def last_word(history: Sequence[Figures], settings: AlarmSettings) -> str | None:
+    """Why a run that was too short for any alarm is not to be proposed; None where its last update was within bounds.
+
+    Drift and trust alone: they say of one batch what the others say of several.
+    """
+    seen = [(number, figures) for number, figures in enumerate(history) if not figures.get("is_critic_warming_up")]
+    if not 1 < len(seen) <= settings.window:
+        return None
+    for watch in _WATCHES:
+        if watch.name not in settings.off and watch.name in {"drift", "in_trust"}:
+            values = [watch.value(figures) for _, figures in seen]
+            bound = watch.bound(values, settings)
+            if watch.is_beyond(values[-1], bound) and not watch.is_beyond(values[0], bound):
+                return (
+                    f"{watch.what} was {values[-1]:.3g} in the last of {len(seen)} updates, after {values[0]:.3g} in "
+                    f"the first; expected {'at most' if watch.is_ceiling else 'at least'} {bound:.3g}; {watch.advice}"
+                )
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Watch:
     """One figure and the bound that it is held to."""

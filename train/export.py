@@ -89,7 +89,8 @@ def _lines(card: Card) -> Iterator[str]:
     yield from _columns([{name: figures.get(name) for name in shown} for figures in ends], empty="No update.")
     yield from ("", "## How good it is", "")
     yield "NOT MEASURED. No evaluation is part of training: measure it before it serves."
-    yield from ("", "## Settings", "", *_table(_flat(card.settings)))
+    yield from ("", "## Settings", "", "| | |", "|---|---|")
+    yield from (f"| `{name}` | {_cell(value)} |" for name, value in _flat(card.settings).items())
 
 
 def _table(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -104,7 +104,8 @@ def make_plan(  # noqa: PLR0913 - a plan is what was admitted, how much of it, a
     digest = manifest_sha256(manifest)
     kept = _together(manifest) if by_ask else [(trace,) for trace in manifest]
     shuffled = sorted(kept, key=lambda group: _place(digest, seed, group[0].trace_id))
-    filled = _filled(shuffled, batch_size)
+    # As many batches as can be read as often as asked within the updates: no pass is left unfinished.
+    filled = _filled(shuffled, batch_size)[: max(1, max_updates // (steps_per_batch * passes))]
     batches = (tuple(batch for batch in filled for _ in range(steps_per_batch)) * passes)[:max_updates]
     return Plan(
         manifest_sha256=digest,

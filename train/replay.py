@@ -87,13 +87,15 @@ class TrainSettings(Settings):
     """Times that all batches are gone through. More than 1 reuses traces; the report says what drift that added.
     FlashREINFORCE reference repository: 1."""
     max_updates: int = Field(default=64, ge=1)
-    """Most updates of one run; traces that are left over stay admissible. Convention, untested."""
+    """Most updates of one run, all passes and steps together; traces that are left over stay admissible. Convention,
+    untested."""
     stop_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
     """Time of day in UTC, as 05:30, at which a run begins no further update: it makes its version of those that are
     done, and the other traces stay admissible. Left out, the run takes as long as it takes. Convention, untested."""
     learning_rate: float = Field(default=1e-5, gt=0)
     """AdamW's rate on all that is trained. None is published for an adapter: the recipes that whileai ran take 1e-5, at
-    which four updates leave a drift near 1e-4; its 1e-4 is marked untested there."""
+    which four updates leave a drift near 1e-4; its 1e-4 is marked untested there. Every weight takes less: at 1e-5 two
+    updates left the trust region of the example, measured 2026-12-01; SAO, arXiv:2607.07508, has 1e-6."""
     schedule: Literal["constant", "cosine"] = "constant"
     """How the rate goes on after the warm-up; a cosine ends at a tenth of it. Convention, untested: a night is too
     short for a decay."""
@@ -187,7 +189,7 @@ class TrainReport:
     """Largest difference in nats between our scores and those of the new version loaded by plain transformers and
     peft."""
     stopped: str | None = None
-    """Why the run ended before its plan did, by an alarm: such a version is held; None where none sounded."""
+    """Which alarm ended the run, or what its last update was beyond: its version is held; None where all was well."""
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -202,7 +204,7 @@ class TrainReport:
         if self.num_left:
             lines.append(f"{self.num_left} admitted traces are left for the next run")
         if self.stopped is not None:
-            lines.append(f"stopped: {self.stopped}")
+            lines.append(f"not to be proposed: {self.stopped}")
         return "\n".join([*lines, *self.notes, *([self.checkpoint_uri] if self.checkpoint_uri else [])])
 
     def save(self, path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.errors import UsageError
 from schemas.progress import Progress
-from train.alarms import Alarm, first_alarm
+from train.alarms import Alarm, first_alarm, last_word
 from train.checkpoint import Checkpoint, checkpoint_at, latest_checkpoint, save_checkpoint
 from train.critic import keep_critic
 from train.deadline import first_moment
@@ -330,7 +330,7 @@ class Run:
             checkpoint_uri=None if version is None else str(self._version.folder),
             last_update=history[-1]["account"] if history else "",
             reload_difference=difference,
-            stopped=None if alarm is None else alarm.sentence,
+            stopped=last_word(history, self.settings.alarms) if alarm is None else alarm.sentence,
             notes=tuple(self.notes),
         )
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.train.logged import OPTIMIZATION, facts
-from train.alarms import AlarmSettings, first_alarm
+from train.alarms import AlarmSettings, first_alarm, last_word
 from train.learner import Learner
 from train.methods import FlashReinforce
 from train.policy import Policy
@@ -178,3 +178,13 @@ def test_a_real_run_at_an_absurd_rate_is_stopped_and_one_at_a_small_rate_is_not(
     assert all(first_alarm(calm[:n], SETTINGS) is None for n in range(len(calm) + 1))
     assert first_alarm(wild[:4], SETTINGS).name == "drift"
     assert first_alarm(wild[:4], AlarmSettings(off=("drift",))).name == "in_trust"
+
+
+def test_a_run_too_short_for_an_alarm_is_judged_by_its_last_update():
+    """Two updates, the second with one trace of four in trust: a sentence; the same after a first like it: none."""
+    good, bad = ({"num_traces": 4, "num_in_trust": count, "mean_drift": 0.0} for count in (4, 1))
+    assert "share of traces in trust was 0.25 in the last of 2 updates" in last_word([good, bad], AlarmSettings())
+    assert last_word([bad, bad], AlarmSettings()) is None
+    assert last_word([good, good], AlarmSettings()) is None
+    assert last_word([good, bad], AlarmSettings(off=("in_trust",))) is None
+    assert last_word([good, good, good, bad], AlarmSettings()) is None

@@ -112,3 +112,10 @@ def test_traces_that_are_all_alone_are_refused_for_a_method_of_groups(admitted):
         UsageError, match=r"each alone with its ask, .*expected at least two traces of an ask; use flash"
     ):
         _plan(admitted, by_ask=True)
+
+
+def test_no_pass_is_left_unfinished():
+    """Five updates are enough for two batches twice, in the same order, and not for three."""
+    plan = _plan(_admitted(12), max_updates=5, passes=2)
+    assert len(plan.batches) == 4
+    assert plan.batches[:2] == plan.batches[2:]

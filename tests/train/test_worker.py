@@ -134,4 +134,4 @@ def test_a_report_says_where_it_stopped():
         reload_difference=None,
         stopped="too far",
     )
-    assert "stopped: too far" in str(report)
+    assert "not to be proposed: too far" in str(report)
