@@ -1,5 +1,6 @@
 """A policy scores packs as plain transformers scores one sequence at a time, and swaps adapters without a trace."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -142,3 +143,16 @@ def test_a_pickled_model_is_not_loaded(tiny_folder, tmp_path):
     torch.save({}, tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="safetensors"):
         Policy.load(tmp_path)
+
+
+def test_a_folder_that_lacks_weights_is_refused(tiny_folder, tmp_path):
+    """They would be random, and other ones each time."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(tiny_folder, tmp_path / "cut")
+    file = tmp_path / "cut" / "model.safetensors"
+    weights = load_file(file)
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"1 weights are missing, such as model\.layers\.1\.mlp\.up_proj"):
+        Policy.load(tmp_path / "cut")

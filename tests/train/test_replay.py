@@ -388,3 +388,49 @@ def test_a_policy_that_its_last_update_threw_away_makes_no_version(root, tiny_fo
         with pytest.raises(TrainingError, match="learning_rate"):
             night.replay(lake, root, tiny_folder, settings=wild)
         assert [row.state for row in policies(lake)].count("candidate") == 0
+
+
+def test_a_name_that_another_run_has_taken_is_given_up(root, tiny_folder, monkeypatch):
+    """Killed before it was registered, the version gets the next free name; no name means two versions."""
+    with Lake.open(root / "lake") as lake:
+        with monkeypatch.context() as patch:
+            patch.setattr(new_version.NewVersion, "register", lambda *_: None)
+            night.replay(lake, root, tiny_folder)
+        other = {**policy(lake, "v1").as_row(), "policy_version": "v4", "optimizer_step": 4, "run_id": "n2"}
+        with lake.transaction() as transaction:
+            transaction.append("policies", [{**other, "state": "candidate", "revision": 0}])
+        report = night.replay(lake, root, tiny_folder)
+        assert report.policy_version == "v4.2"
+        assert [(row.policy_version, row.run_id) for row in policies(lake)][-2:] == [("v4", "n2"), ("v4.2", "r")]
+    assert "# v4.2" in (Path(report.checkpoint_uri) / "README.md").read_text()
+
+
+def test_checkpoints_without_their_plan_are_refused(root, tiny_folder, monkeypatch):
+    """Another plan, perhaps from another parent, is not what they were made by."""
+    with Lake.open(root / "lake") as lake:
+        with monkeypatch.context() as patch:
+            patch.setattr(new_version, "export_policy", _die)
+            with pytest.raises(KeyboardInterrupt):
+                night.replay(lake, root, tiny_folder)
+        (root / "run" / "plan.json").unlink()
+        with pytest.raises(UsageError, match=r"plan\.json: not there, and the run has checkpoints"):
+            night.replay(lake, root, tiny_folder)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "report.json", "checkpoints/000003/state.json"])
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"batches"'])
+def test_a_damaged_file_of_a_run_says_what_to_do(name, content, root, finished, tiny_folder):
+    """Cut, empty or of another shape: the message names the file and the way out."""
+    shutil.copytree(finished[0], root, dirs_exist_ok=True)
+    if name != "report.json":
+        (root / "run" / "report.json").unlink()
+    (root / "run" / name).write_text(content)
+    with Lake.open(root / "lake") as lake, pytest.raises(CheckpointError, match=r"cannot be read .* (remove|restore)"):
+        night.replay(lake, root, tiny_folder)
+
+
+@pytest.mark.parametrize("name", ["lm_head", "embed_tokens"])
+def test_an_adapter_of_the_head_or_the_embedding_is_refused_with_the_settings(name):
+    """Scoring reads both from the base."""
+    with pytest.raises(ValidationError, match="the head and the embedding are read from the base"):
+        LoraSettings(targets=(name,))
