@@ -1,7 +1,13 @@
 """Training in two processes: the run of one, and what becomes of it when one of them dies."""
 
+import contextlib
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
@@ -109,6 +115,48 @@ def test_an_error_of_a_rank_is_told_as_it_is(root, tiny_folder):
     job = job_of(root, tiny_folder, method="grpo", options={})
     with pytest.raises(UsageError, match="each alone with its ask"):
         train_in_ranks(job, silent)
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from schemas.progress import silent
+from train.launch import Job, train_in_ranks
+train_in_ranks(Job.load(Path(sys.argv[1])), silent)
+"""
+
+
+def _running(path):
+    """Processes that have this path among their arguments, the one that started them left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+            if str(path).encode() in arguments and STARTER.encode() not in arguments:
+                found.append(int(folder.name))
+    return found
+
+
+def _until(is_so, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return is_so()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends orphans on Linux alone")
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_no_rank_outlives_who_started_it(sign, root, tiny_folder):
+    """However it went: ranks that train on would write beside those of a rerun."""
+    path = job_of(root, tiny_folder, passes=50, max_updates=1000).save()
+    parent = subprocess.Popen([sys.executable, "-c", STARTER, str(path)], stderr=subprocess.DEVNULL)
+    try:
+        assert _until(lambda: (root / "run" / "checkpoints").is_dir() and len(_running(path)) >= 3)
+    finally:
+        parent.send_signal(sign)
+        parent.wait()
+    assert _until(lambda: not _running(path))
 
 
 def test_a_job_survives_its_file(root, tiny_folder):
