@@ -8,7 +8,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 export HF_HUB_OFFLINE = 1
 
-.PHONY: help env nightly test lint types bench docs clean
+.PHONY: help env nightly test soak lint types bench docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ nightly: $(EXAMPLE)/models/smollm2/config.json  ## the whole nightly job on the 
 
 test: $(EXAMPLE)/models/smollm2/config.json  ## all tests, two processes at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+soak: $(EXAMPLE)/models/smollm2/config.json  ## the long tests: kills at random, ranks that die, curves over seeds
+	TRACEMILL_SEEDS=3 $(BIN)/python -m pytest -n 2 --dist loadfile -m "soak or slow" tests/train
 
 lint: $(VENV)/.ready  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -70,7 +70,7 @@ PACKINGS = {
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("checkpointed", [False, True])
-@pytest.mark.parametrize("block", [1, 5, 1000])
+@pytest.mark.parametrize("block", [3, 1000])
 @pytest.mark.parametrize("weights", ["lora", "full"])
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_gradients_are_those_of_a_padded_batch(  # noqa: PLR0917 - each combination is a case

@@ -17,8 +17,8 @@ FILES = ("run/policy/adapter_model.safetensors", "run/policy/trace_manifest.parq
 
 
 def _replay(root, base):
-    """The night with as many updates as its traces allow, read twice."""
-    settings = night.SETTINGS.model_copy(update={"batch_size": 2, "passes": 2})
+    """The night, its traces read twice: six updates."""
+    settings = night.SETTINGS.model_copy(update={"passes": 2})
     with Lake.open(root / "lake") as lake:
         return night.replay(lake, root, base, settings=settings)
 
@@ -52,7 +52,7 @@ def _state(lake):
     return rows, updates, versions
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_twenty_kills_at_random_change_nothing(tmp_path, empty_root, tiny_folder):
     """The same bytes of weights and manifest and the same rows in the lake, however often and wherever it died."""

@@ -4,6 +4,8 @@ import pytest
 
 from bench.lag import CONTESTANTS, difference
 
+pytestmark = pytest.mark.soak
+
 SEEDS = range(2000, 2008)
 """On which neither the world nor the page with the curves was made."""
 
