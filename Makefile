@@ -36,7 +36,7 @@ test: $(EXAMPLE)/models/smollm2/config.json  ## all tests, two processes at a ti
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 soak: $(EXAMPLE)/models/smollm2/config.json  ## the long tests: kills at random, ranks that die, curves over seeds
-	TRACEMILL_SEEDS=3 $(BIN)/python -m pytest -n 2 --dist loadfile -m "soak or slow" tests/train
+	TRACEMILL_SEEDS=3 $(BIN)/python -m pytest -n 2 --dist loadfile -m soak
 
 lint: $(VENV)/.ready  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -17,6 +17,8 @@ from trainer_work import Draw, Logs, Naive, Ours, Shape, draw, gradients_of, log
 
 from train.attention import VARLEN
 
+pytestmark = pytest.mark.soak
+
 TINY = Shape(vocabulary=64, hidden=32, layers=2, heads=4, key_value_heads=2, intermediate=48)
 LENGTHS = [(4, 6), (9, 11), (2, 3), (3, 25)]
 

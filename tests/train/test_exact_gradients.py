@@ -72,7 +72,7 @@ PACKINGS = {
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("block", [3, 1000])
 @pytest.mark.parametrize("weights", ["lora", "full"])
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", pytest.param("qwen2", marks=pytest.mark.soak)])
 def test_gradients_are_those_of_a_padded_batch(  # noqa: PLR0917 - each combination is a case
     kind, weights, block, checkpointed, packing, model_folders, tmp_path, monkeypatch
 ):

@@ -14,6 +14,8 @@ from tests.train.logged import NOW
 from train.plan import Admitted, make_plan
 from warehouse.lake import Lake
 
+pytestmark = pytest.mark.soak
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RECORDING = EXAMPLES / "refund_groups"
 

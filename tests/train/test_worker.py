@@ -67,7 +67,7 @@ def figures_of(root):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [pytest.param("every weight", marks=pytest.mark.soak), "an adapter and a critic"])
 def test_two_ranks_train_what_one_process_trains(name, root, tmp_path, tiny_folder):
     """The same updates, weights and rows, to the rounding of sums in another order."""
     alone = tmp_path / "one"
