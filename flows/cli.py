@@ -12,7 +12,7 @@ import typer
 
 from flows import show, steps
 from flows.console import ProgressBars, say
-from flows.exits import DECISION_EXIT
+from flows.exits import DECISION_EXIT, Exit
 from flows.ledger import code_version
 from flows.quiet import quiet_prefect
 from flows.settings import DEFAULT_FILE, load_settings
@@ -140,9 +140,10 @@ def train(
             return
         if not regime and result.decision in {"go", "hold"}:
             report = steps.replay(settings, run, progress=bars)
-            code = steps.close(settings, run, result, report)
+            trained = steps.Trained(new_policy=report.policy_version, stopped=report.stopped)
+            closed, _ = steps.close(settings, run, decision=result.decision, sentence=result.sentence, trained=trained)
             show.trained(report, as_json=as_json)
-            raise typer.Exit(code)
+            raise typer.Exit(closed.exit_code or Exit.DONE)
     show.gate(result, as_json=as_json)
     raise typer.Exit(DECISION_EXIT[result.decision])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from flows.ledger import Run, runs_of
-from flows.steps import run_folder
+from flows.steps import run_among, run_folder
 from schemas.errors import UsageError
 from train.replay import TrainSettings
 from warehouse.lake import Lake
@@ -29,7 +29,7 @@ def export_run(settings: TracemillSettings, *, to: Format, run_id: str | None, o
     from train.handoff.write import Source, hand_over
 
     with Lake.open(settings.lake.root, read_only=True) as lake:
-        run = _chosen(lake, run_id)
+        run = run_among(runs_of(lake), run_id)
         source = Source(
             run_id=run.run_id,
             run_folder=run_folder(settings, run),
@@ -39,18 +39,6 @@ def export_run(settings: TracemillSettings, *, to: Format, run_id: str | None, o
         )
         folder = out if out is not None else run_folder(settings, run) / "export" / to
         return hand_over(lake, source, to=to, folder=folder.absolute())
-
-
-def _chosen(lake: Lake, run_id: str | None) -> Run:
-    """The run of that id, or the last one."""
-    runs = runs_of(lake)
-    if run_id is None and runs:
-        return runs[-1]
-    for run in runs:
-        if run.run_id == run_id:
-            return run
-    known = ", ".join(run.run_id for run in runs[-5:]) or "none yet: validate first"
-    raise UsageError(f"no run {run_id!r}; expected one of: {known}. See `tracemill runs`")
 
 
 def _train_settings(run: Run) -> TrainSettings:

@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402 - as above
 
 from flows import show, steps  # noqa: E402 - as above
 from flows.console import ProgressBars, say  # noqa: E402 - as above
-from flows.exits import DECISION_EXIT, Exit  # noqa: E402 - as above
+from flows.exits import Exit  # noqa: E402 - as above
 from flows.settings import load_settings  # noqa: E402 - as above
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def admit_traces(settings_file: str, run_id: str) -> tuple[str, str]:
 
 
 @flow(name="replay-traces")
-def replay_traces(settings_file: str, run_id: str) -> tuple[str | None, str | None]:
-    """The admitted traces through the method's updates: the new version and the alarm that stopped it, if any."""
+def replay_traces(settings_file: str, run_id: str) -> steps.Trained:
+    """The admitted traces through the method's updates: the new version, if any, and whether it may be proposed."""
     settings = load_settings(Path(settings_file))
     result = _run_task(steps.replay, settings, steps.find_run(settings, run_id))
     show.trained(result)
-    return result.policy_version, result.stopped
+    return steps.Trained(new_policy=result.policy_version, stopped=result.stopped)
 
 
 @flow(name="nightly")
@@ -92,19 +92,14 @@ def nightly(settings_file: str, date: str | None = None) -> NightResult:
         score_traces(settings_file, run.run_id)
         decision, sentence = admit_traces(settings_file, run.run_id)
         trains = decision in {"go", "hold"}
-        new_policy, stopped = replay_traces(settings_file, run.run_id) if trains else (None, None)
-        if stopped is not None:
-            decision, sentence = "hold", f"{sentence}; training was stopped: {stopped}"
-        run = steps.decide(settings, run, decision=decision, sentence=sentence, new_policy=new_policy)
-        html, _ = steps.report(settings, run.run_id)
-        exit_code = DECISION_EXIT[decision]
-        steps.finish(settings, run, exit_code=exit_code)
+        trained = replay_traces(settings_file, run.run_id) if trains else steps.Trained()
+        run, html = steps.close(settings, run, decision=decision, sentence=sentence, trained=trained)
     result = NightResult(
         run_id=run.run_id,
-        decision=decision,
-        sentence=sentence,
-        exit_code=exit_code,
-        new_policy=new_policy,
+        decision=run.decision or decision,
+        sentence=run.sentence or sentence,
+        exit_code=run.exit_code or Exit.DONE,
+        new_policy=trained.new_policy,
         report=str(html),
     )
     show.night(result)

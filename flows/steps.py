@@ -192,16 +192,7 @@ def admit(settings: TracemillSettings, run: Run, *, progress: Progress = silent)
 
 
 def replay(settings: TracemillSettings, run: Run, *, progress: Progress = silent) -> TrainReport:
-    """The admitted traces through the method's updates; a new policy version, held where an alarm stopped the run."""
-    report = _trained(settings, run, progress)
-    if report.stopped is not None and report.policy_version is not None:
-        with Lake.open(settings.lake.root) as lake:
-            hold(lake, report.policy_version, now=utc_now())
-    return report
-
-
-def _trained(settings: TracemillSettings, run: Run, progress: Progress) -> TrainReport:
-    """Train in this process, or in as many as the settings say."""
+    """The admitted traces through the method's updates, in as many processes as the settings say; a new version."""
     folder, now = run_folder(settings, run), utc_now()
     if settings.train.processes > 1:
         check_method(settings.train)
@@ -266,20 +257,27 @@ def report(settings: TracemillSettings, run_id: str) -> tuple[Path, Path]:
     return html, twin
 
 
-def close(settings: TracemillSettings, run: Run, result: GateResult, trained: TrainReport | None) -> int:
-    """Record what the night came to, write its report and finish its run; returns the exit code.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """What a night needs to know of its training."""
 
-    A version that an alarm held is held whatever the gate said.
+    new_policy: str | None = None
+    stopped: str | None = None
+    """Why the new version is not to be proposed; None where all was well."""
+
+
+def close(
+    settings: TracemillSettings, run: Run, *, decision: str, sentence: str, trained: Trained = Trained()
+) -> tuple[Run, Path]:
+    """Record what the night came to, write its report and finish its run, which is returned beside the report.
+
+    A version that is not to be proposed is held whatever the gate said.
     """
-    decision, sentence = str(result.decision), result.sentence
-    if trained is not None and trained.stopped is not None:
+    if trained.stopped is not None:
         decision, sentence = "hold", f"{sentence}; not to be proposed: {trained.stopped}"
-    new_policy = None if trained is None else trained.policy_version
-    decided = decide(settings, run, decision=decision, sentence=sentence, new_policy=new_policy)
-    report(settings, decided.run_id)
-    code = DECISION_EXIT[decision]
-    finish(settings, decided, exit_code=code)
-    return int(code)
+    decided = decide(settings, run, decision=decision, sentence=sentence, new_policy=trained.new_policy)
+    html, _ = report(settings, decided.run_id)
+    return finish(settings, decided, exit_code=DECISION_EXIT[decision]), html
 
 
 def finish(settings: TracemillSettings, run: Run, *, exit_code: int) -> Run:
@@ -291,11 +289,17 @@ def finish(settings: TracemillSettings, run: Run, *, exit_code: int) -> Run:
 def find_run(settings: TracemillSettings, run_id: str) -> Run:
     """The run of that id; `UsageError` lists those there are."""
     with Lake.open(settings.lake.root) as lake:
-        runs = runs_of(lake)
+        return run_among(runs_of(lake), run_id)
+
+
+def run_among(runs: Sequence[Run], run_id: str | None) -> Run:
+    """The run of that id, the last one for None; `UsageError` lists those there are."""
+    if run_id is None and runs:
+        return runs[-1]
     for run in runs:
         if run.run_id == run_id:
             return run
-    known = ", ".join(run.run_id for run in runs[-5:]) or "none yet"
+    known = ", ".join(run.run_id for run in runs[-5:]) or "none yet: validate first"
     raise UsageError(f"no run {run_id!r}; expected one of: {known}. See `tracemill runs`")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemas.settings import dotted
 from train.commit import commit
 
 MANIFEST = "trace_manifest.parquet"
@@ -90,7 +91,7 @@ def _lines(card: Card) -> Iterator[str]:
     yield from ("", "## How good it is", "")
     yield "NOT MEASURED. No evaluation is part of training: measure it before it serves."
     yield from ("", "## Settings", "", "| | |", "|---|---|")
-    yield from (f"| `{name}` | {_cell(value)} |" for name, value in _flat(card.settings).items())
+    yield from (f"| `{name}` | {_cell(value)} |" for name, value in dotted(card.settings, "train.").items())
 
 
 def _table(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -107,16 +108,6 @@ def _columns(rows: Sequence[Mapping[str, Any]], *, empty: str) -> Iterator[str]:
     yield f"|{'---|' * len(rows[0])}"
     for row in rows:
         yield f"| {' | '.join(_cell(value) for value in row.values())} |"
-
-
-def _flat(settings: Mapping[str, Any], before: str = "train") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat |= (
-            _flat(value, f"{before}.{name}") if isinstance(value, Mapping) and value else {f"{before}.{name}": value}
-        )
-    return flat
 
 
 def _cell(value: Any) -> str:

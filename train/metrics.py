@@ -37,5 +37,9 @@ class MetricsFile:
 
 
 def _line(figures: Mapping[str, Any]) -> str:
-    finite = {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in figures.items()}
-    return json.dumps(finite) + "\n"
+    return json.dumps({name: finite(value) for name, value in figures.items()}) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """The value, or None for a number that is none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,13 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from schemas.errors import CheckpointError, TrainingError
 from train.agreement import largest_reload_difference
 from train.checkpoint import Checkpoint
 from train.export import Card, export_policy
 from train.packing import Trace
 from train.policy import Policy
-from train.registry import ModelSettings, PolicyRow, name_of_new, policies, weights_of, weights_sha256
+from train.registry import ModelSettings, PolicyRow, Weights, name_of_new, policies, weights_sha256
 from train.replay import TrainReport, TrainSettings
 from train.scoring import drift_figures, score_packs
 
@@ -42,6 +44,8 @@ class NewVersion:
     settings: TrainSettings
     run_id: str
     parent: PolicyRow
+    versions: Mapping[str, Weights]
+    """Where each version lies."""
     folder: Path
     """Where its weights go."""
     now: datetime
@@ -79,7 +83,7 @@ class NewVersion:
         order = ["step", "trace_id", "sequence_index"]
         recorded = self.lake.read("replays", where={"run_id": self.run_id}, order_by=order)
         window = self.lake.query("train/data_window", run_id=self.run_id, num_updates=num_updates).to_pylist()
-        base = weights_of(self.model, self.parent, policies(self.lake)).base
+        base = self.versions[self.parent.policy_version].base
         card = Card(
             version=version,
             base=base,
@@ -89,7 +93,7 @@ class NewVersion:
             data=window,
             updates=checkpoint.history,
         )
-        read = recorded.filter(_below(recorded["step"], num_updates))
+        read = recorded.filter(pc.less(recorded["step"], num_updates))
         export_policy(checkpoint.folder, self.folder, base=base, replays=read, card=card)
 
     def _facts(self, num_updates: int, num_steps: int) -> Mapping[str, Any]:
@@ -118,13 +122,13 @@ class NewVersion:
         """Add the version to the policies as a candidate, once."""
         if report.policy_version is None or report.checkpoint_uri is None or self._is_registered():
             return
-        weights = weights_of(self.model, self.parent, policies(self.lake))
+        base = self.versions[self.parent.policy_version].base
         row = PolicyRow(
             policy_version=report.policy_version,
             revision=0,
             optimizer_step=self.parent.optimizer_step + report.num_steps,
             parent_version=report.parent_version,
-            base_uri=report.checkpoint_uri if self._is_whole else str(weights.base),
+            base_uri=report.checkpoint_uri if self._is_whole else str(base),
             checkpoint_uri=report.checkpoint_uri,
             checkpoint_sha256=weights_sha256(Path(report.checkpoint_uri)),
             method=report.method,
@@ -147,9 +151,3 @@ class NewVersion:
 
     def _is_registered(self) -> bool:
         return any(known.run_id == self.run_id for known in policies(self.lake))
-
-
-def _below(steps: Any, bound: int) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.less(steps, bound)

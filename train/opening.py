@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from train.optimization import Optimization
 from train.policy import Policy
 from train.ranks import Ranks
 from train.recorded import Draws, Expectations, Heads, LoggedHeads, Recorder
-from train.registry import ModelSettings, PolicyRow, Weights, weights_of
+from train.registry import ModelSettings, PolicyRow, Weights
 from train.replay import LoraSettings, TrainSettings
 from train.speed import known_peak
 
@@ -36,8 +36,8 @@ class Opening:
     settings: TrainSettings
     method: Method
     parent: PolicyRow
-    known: Mapping[str, PolicyRow]
-    """Every version by name: those that may have written a trace."""
+    versions: Mapping[str, Weights]
+    """Where every version lies, by name: those that may have written a trace."""
     critics: Path
     """Folder of the critics that earlier runs of this method left, by version."""
     ranks: Ranks
@@ -68,15 +68,12 @@ class Opening:
     def parent_policy(self) -> Policy:
         """The parent as it is scored, in this process alone."""
         policy = self._policy()
-        policy.use(self._weights(self.parent).adapter)
+        policy.use(self.versions[self.parent.policy_version].adapter)
         return policy
 
     def critic_folder(self, version: str) -> Path:
         """Where the critic that belongs to a policy version is kept."""
         return self.critics / quote(version, safe="@+").replace(".", "%2E", version.startswith("."))
-
-    def _weights(self, row: PolicyRow) -> Weights:
-        return weights_of(self.model, row, self.known.values())
 
     @property
     def _is_whole(self) -> bool:
@@ -88,7 +85,7 @@ class Opening:
 
     def _policy(self) -> Policy:
         """The parent's base, before any adapter lies over it."""
-        base = self._weights(self.parent).base
+        base = self.versions[self.parent.policy_version].base
         return open_policy(self.model, base=base, is_whole=self._is_whole)
 
     def _apart(self, policy: Policy) -> Policy:
@@ -99,7 +96,7 @@ class Opening:
 
     def _equip(self, policy: Policy, checkpoint: Checkpoint | None) -> None:
         """Put in place what is trained: where the checkpoint has it, else as the parent has it, else anew."""
-        adapter = self._weights(self.parent).adapter
+        adapter = self.versions[self.parent.policy_version].adapter
         if self._is_whole:
             if checkpoint is None:
                 policy.use(adapter)
@@ -118,7 +115,7 @@ class Opening:
             return None
         if kind == "top_k" and self.settings.heads == "logged":
             return LoggedHeads()
-        behavior = BehaviorPolicies(self._apart(policy), _WeightsByVersion(self.known, self._weights))
+        behavior = BehaviorPolicies(self._apart(policy), self.versions)
         if kind == "expected":
             return Expectations(behavior)
         num = getattr(self.method, "num_records", None) or NUM_RECORDS
@@ -161,28 +158,6 @@ class Opening:
             weight_decay=self.settings.weight_decay,
             max_grad_norm=self.settings.max_grad_norm,
         )
-
-
-class _WeightsByVersion(Mapping[str, Weights]):
-    """Where each version lies, looked for when it is asked: one that wrote nothing of the batches may be gone."""
-
-    def __init__(self, known: Mapping[str, PolicyRow], find: Callable[[PolicyRow], Weights]) -> None:
-        self._known, self._find = known, find
-        self._found: dict[str, Weights] = {}
-
-    def __getitem__(self, version: str) -> Weights:
-        if version not in self._found:
-            self._found[version] = self._find(self._known[version])
-        return self._found[version]
-
-    def __contains__(self, version: object) -> bool:
-        return version in self._known
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
 
 
 def _lay_anew(policy: Policy, lora: LoraSettings, seed: int) -> None:

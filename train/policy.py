@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
@@ -117,12 +117,12 @@ class Policy:
     again, and the order of adapters changes nothing.
     """
 
-    def __init__(self, model: PreTrainedModel, base: Path, *, half_trunk: bool = False) -> None:
+    def __init__(self, model: PreTrainedModel, base: Path) -> None:
         self.model = model
         self.base = base
         self.wrapped: Any = None
         """The peft model around `model` while an adapter is in use."""
-        self.half_trunk = half_trunk
+        self.half_trunk = False
         """Whether float32 weights are used in bfloat16 up to the head, so that small steps are not lost."""
         self.is_whole = False
         """Whether all weights are trained, and not an adapter."""
@@ -139,7 +139,7 @@ class Policy:
         if self.wrapped is not None or self.is_whole:
             raise AssertionError("an adapter lies in the modules that would be shared, or they are trained")
         shared = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
-        return Policy(copy.deepcopy(self.model, shared), self.base, half_trunk=self.half_trunk)
+        return Policy(copy.deepcopy(self.model, shared), self.base)
 
     @property
     def device(self) -> torch.device:
@@ -231,7 +231,7 @@ class Policy:
         """Keep only the input of each layer for the way back, and run the layer again there."""
         for layer in sharding.layers(self.model):
             # Not the layer but its forward pass is replaced: its name, and the hooks around it, stay as they are.
-            layer.forward = _recomputed(layer.forward)
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
 
     def shard(self, ranks: Ranks) -> None:
         """Spread the weights over the ranks; from then on all of them have to score together."""
@@ -328,7 +328,3 @@ def _hidden_states(model: PreTrainedModel, pack: Pack) -> Tensor:
     )
     hidden: Tensor = trunk.last_hidden_state[0]
     return hidden
-
-
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    return partial(checkpoint, forward, use_reentrant=False)

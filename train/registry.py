@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -227,6 +227,29 @@ def weights_of(model: ModelSettings, row: PolicyRow, known: Iterable[PolicyRow])
             f"{row.checkpoint_sha256[:16]}); expected a version to keep its weights; restore them"
         )
     return found
+
+
+class WeightsByVersion(Mapping[str, Weights]):
+    """Where each version lies, looked for once and when it is asked: one that nobody asks for may be gone."""
+
+    def __init__(self, model: ModelSettings, rows: Iterable[PolicyRow]) -> None:
+        self._model = model
+        self._rows = {row.policy_version: row for row in rows}
+        self._found: dict[str, Weights] = {}
+
+    def __getitem__(self, version: str) -> Weights:
+        if version not in self._found:
+            self._found[version] = weights_of(self._model, self._rows[version], self._rows.values())
+        return self._found[version]
+
+    def __contains__(self, version: object) -> bool:
+        return version in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def name_of_new(lake: Lake, model: ModelSettings, optimizer_step: int) -> str:

@@ -18,7 +18,7 @@ from schemas.policy import RESCORED
 from schemas.progress import Progress, silent
 from schemas.reasons import REASONS
 from schemas.settings import Settings
-from train.registry import ModelSettings, PolicyRow, current_policy, policies, weights_of
+from train.registry import ModelSettings, PolicyRow, WeightsByVersion, current_policy, policies
 
 if TYPE_CHECKING:
     from train.policy import Policy
@@ -120,6 +120,7 @@ class _Work:
     now: datetime
     progress: Progress
     current: PolicyRow
+    versions: WeightsByVersion
     limits: tuple[int | None, int | None]
     """Token ids and positions that the model knows; None where its config states no bound."""
     policy: Policy | None = None
@@ -147,8 +148,9 @@ def rescore(  # noqa: PLR0913 - a step of the night takes the night's lake, sett
     """
     current = current_policy(lake)
     by_name = {row.policy_version: row for row in policies(lake)}
-    weights = weights_of(model, current, by_name.values())
-    work = _Work(lake, model, settings, run_id, now, progress, current, _limits(weights.base))
+    versions = WeightsByVersion(model, by_name.values())
+    limits = _limits(versions[current.policy_version].base)
+    work = _Work(lake, model, settings, run_id, now, progress, current, versions, limits)
     exact = _exact(work)
     _note_misfits(work, exact)
     scorable = _readable(exact)
@@ -219,7 +221,7 @@ def _score_version(work: _Work, row: PolicyRow, trace_ids: Sequence[str], *, is_
     if not trace_ids:
         return
     try:
-        weights = weights_of(work.model, row, policies(work.lake))
+        weights = work.versions[row.policy_version]
     except CheckpointError as error:
         if is_current:
             raise

@@ -25,7 +25,7 @@ from train.opening import Opening
 from train.packing import Trace
 from train.plan import Plan, make_plan
 from train.ranks import Ranks
-from train.registry import ModelSettings, PolicyRow, current_policy, policies, policy
+from train.registry import ModelSettings, PolicyRow, WeightsByVersion, current_policy, policies, policy
 from train.replay import TrainReport, TrainSettings
 from train.run_notes import critic_notes, notes_of
 from train.run_records import RunRecords, as_table
@@ -107,13 +107,21 @@ class Run:
         return policy(self.lake, self.plan.parent_version)
 
     @cached_property
+    def _known(self) -> dict[str, PolicyRow]:
+        return {row.policy_version: row for row in policies(self.lake)}
+
+    @cached_property
+    def _versions(self) -> WeightsByVersion:
+        return WeightsByVersion(self.model, self._known.values())
+
+    @cached_property
     def _opening(self) -> Opening:
         return Opening(
             model=self.model,
             settings=self.settings,
             method=self._method,
             parent=self.parent,
-            known={row.policy_version: row for row in policies(self.lake)},
+            versions=self._versions,
             critics=self.folder.parent / "critics" / self.settings.method,
             ranks=self.ranks,
             num_updates=len(self.plan.batches),
@@ -126,7 +134,7 @@ class Run:
             run_id=self.run_id,
             method=self.settings.method,
             parent=self.parent,
-            known=self._opening.known,
+            known=self._known,
             now=self.now,
         )
 
@@ -138,6 +146,7 @@ class Run:
             settings=self.settings,
             run_id=self.run_id,
             parent=self.parent,
+            versions=self._versions,
             folder=self.folder.resolve() / "policy",
             now=self.now,
         )
@@ -174,9 +183,7 @@ class Run:
         learner = self._opening.learner(checkpoint)
         explained = self._explained(learner)
         if checkpoint is not None:
-            if self.ranks.is_first:
-                self._records.commit("replays", checkpoint.replays)
-                self._records.commit("updates", as_table("updates", self._records.updated(checkpoint.history)))
+            self._tell_lake(checkpoint)
             self.notes.append(f"went on after update {checkpoint.cursor - 1}, where it had been stopped")
         last, alarm = self._watched_replay(learner, checkpoint)
         num_updates = 0 if last is None else last.cursor
@@ -279,7 +286,6 @@ class Run:
 
     def _save(self, learner: Learner, history: Sequence[Mapping[str, Any]], rows: list[dict[str, Any]]) -> Checkpoint:
         """A checkpoint of the updates of `history`, whose rows are in the lake from then on."""
-        table = as_table("replays", rows)
         # As far back as an alarm may go, and one more for a checkpoint between two regular ones.
         alarms = self.settings.alarms
         back = 0 if alarms.are_off else -(-(alarms.window + 1) // self.settings.checkpoint_every) + 2
@@ -287,13 +293,17 @@ class Run:
             learner,
             self._checkpoints,
             history=history,
-            replays=table,
+            replays=as_table("replays", rows),
             num_kept=max(self.settings.keep_checkpoints, back),
         )
-        if self.ranks.is_first:
-            self._records.commit("replays", table)
-            self._records.commit("updates", as_table("updates", self._records.updated(history)))
+        self._tell_lake(checkpoint)
         return checkpoint
+
+    def _tell_lake(self, checkpoint: Checkpoint) -> None:
+        """Commit what the lake does not hold yet of the updates of a checkpoint."""
+        if self.ranks.is_first:
+            self._records.commit("replays", checkpoint.replays)
+            self._records.commit("updates", as_table("updates", self._records.updated(checkpoint.history)))
 
     @property
     def _checkpoints(self) -> Path:

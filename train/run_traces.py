@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,10 +62,18 @@ class RunTraces:
 
     def read(self, batch: Sequence[Admitted]) -> list[Trace]:
         """The traces of a batch at the revisions that were judged; refused when the lake lost one since."""
+        traces, _ = self.read_with(batch, ())
+        return traces
+
+    def read_with(self, batch: Sequence[Admitted], columns: Sequence[str]) -> tuple[list[Trace], pa.Table]:
+        """The same, and the rows of `traces` that they are made of with these columns besides."""
         wanted = {trace.trace_id: trace.trace_revision for trace in batch}
         heads = HEAD_COLUMNS if self.reads_heads else ()
-        table = self.lake.read("traces", columns=[*SEQUENCE_COLUMNS, *heads], where={"trace_id": list(wanted)})
-        judged = at_revisions(table, wanted)
+        every = list(dict.fromkeys((*SEQUENCE_COLUMNS, *heads, *columns)))
+        table = self.lake.read("traces", columns=every, where={"trace_id": list(wanted)})
+        # Other revisions are filtered first: they may be such as no policy can score.
+        pairs = zip(table["trace_id"].to_pylist(), table["trace_revision"].to_pylist(), strict=True)
+        judged = table.filter(pa.array([wanted.get(name) == revision for name, revision in pairs], pa.bool_()))
         found = [sequence for sequence in sequences_from_table(judged) if sequence.num_action_tokens]
         missing = sorted(wanted.keys() - {sequence.trace_id for sequence in found})
         if missing:
@@ -73,25 +81,12 @@ class RunTraces:
                 f"run {self.run_id}: {len(missing)} admitted traces, such as {missing[0]}, are no longer in the lake; "
                 "expected those that were judged; they were erased since, so begin another run"
             )
-        return by_trace(found)
+        return by_trace(found), judged
 
     def held_out(self) -> list[Admitted]:
         """Some held-out traces with a reward, always the same ones, which nothing is ever trained on."""
         rows = self.lake.query("train/heldout", run_id=self.run_id, num_rows=NUM_HELD_OUT)
-        return self.usable_or_none([Admitted(**row) for row in rows.to_pylist()])
-
-    def usable_or_none(self, traces: Sequence[Admitted]) -> list[Admitted]:
-        """Those of them that are usable, perhaps none."""
-        try:
-            return self.usable(traces) if traces else []
-        except UsageError:
-            return []
-
-
-def at_revisions(table: pa.Table, wanted: Mapping[str, int]) -> pa.Table:
-    """The rows of `traces` at the wanted revision of each trace: others may be such as no policy can score."""
-    pairs = zip(table["trace_id"].to_pylist(), table["trace_revision"].to_pylist(), strict=True)
-    return table.filter(pa.array([wanted.get(trace_id) == revision for trace_id, revision in pairs], pa.bool_()))
+        return [Admitted(**row) for row in rows.to_pylist()]
 
 
 def facts_of(batch: Sequence[Admitted]) -> dict[str, Facts]:

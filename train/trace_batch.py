@@ -33,7 +33,7 @@ def traces_of(packs: Sequence[Pack]) -> list[Trace]:
     return [trace for pack in packs for trace in by_trace(pack.sequences)]
 
 
-def batch_of(traces: Sequence[Trace], facts: Mapping[str, Facts]) -> Batch:
+def batch_of(traces: Sequence[Trace], facts: Mapping[str, Facts], *, dtype: torch.dtype = torch.float32) -> Batch:
     """The batch of the action tokens of these traces, in their order; groups are asks, if every trace has one."""
     asks = all(facts[trace[0].trace_id].ask_id is not None for trace in traces)
     return Batch.from_rows(
@@ -47,7 +47,8 @@ def batch_of(traces: Sequence[Trace], facts: Mapping[str, Facts]) -> Batch:
             | ({"group": facts[sequence.trace_id].ask_id} if asks else {})
             for trace in traces
             for sequence in trace
-        ]
+        ],
+        dtype=dtype,
     )
 
 

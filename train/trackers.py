@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from schemas.errors import SettingsError
+from schemas.settings import dotted
 
 TrackerName = Literal["mlflow", "tensorboard", "wandb"]
 
@@ -257,12 +258,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flat(settings: Mapping[str, Any]) -> dict[str, str]:
     """Settings by dotted names, each value as JSON writes it; text as it is."""
-    flat: dict[str, str] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value if isinstance(value, str) else json.dumps(value)
-    return flat
+    told = {name: value for name, value in dotted(settings).items() if value != {}}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from schemas.update import UPDATES
+from train.metrics import finite
 
 if TYPE_CHECKING:
     from train.methods.update import Update
@@ -57,7 +58,7 @@ def update_row(
     }
     if not figures["moved"]:
         given |= dict.fromkeys(_UNLESS_MOVED)
-    return {column.name: _finite(given.get(column.name)) for column in UPDATES.columns}
+    return {column.name: finite(given.get(column.name)) for column in UPDATES.columns}
 
 
 def progress_line(figures: Mapping[str, Any]) -> str:
@@ -78,17 +79,12 @@ def progress_line(figures: Mapping[str, Any]) -> str:
 
 
 def _told(label: str, figures: Mapping[str, Any], name: str, *, percent: bool = False) -> str:
-    value = _finite(figures.get(name))
+    value = finite(figures.get(name))
     if value is None:
         return ""
     return f"{label} {100 * value:.3g}%" if percent else f"{label} {value:.3g}"
 
 
 def _speed(figures: Mapping[str, Any]) -> str:
-    value = _finite(figures.get("tokens_per_second"))
+    value = finite(figures.get("tokens_per_second"))
     return "" if value is None else f"{value:,.0f} tokens/s"
-
-
-def _finite(value: Any) -> Any:
-    """The value, or None for a number that is none."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

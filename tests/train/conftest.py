@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from tests.train import night
 from tests.train.logged import forked_traces, plain_model, save_random_adapter, served_by
 from warehouse.lake import Lake
 
@@ -75,3 +76,21 @@ def adapter(tiny_folder, tmp_path_factory):
 def traces(tiny_folder):
     """Six forked traces that the base wrote."""
     return served_by(plain_model(tiny_folder), forked_traces(), version="v0")
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, empty_root, tiny_folder):
+    """A night that is ready to be trained, to be copied: a lake and the adapter that is current."""
+    root = tmp_path_factory.mktemp("night") / "root"
+    shutil.copytree(empty_root, root / "lake")
+    save_random_adapter(root / "v1", tiny_folder, seed=1)
+    with Lake.open(root / "lake") as opened:
+        night.fill(opened, root, tiny_folder)
+    return root
+
+
+@pytest.fixture
+def root(tmp_path, prepared):
+    """A copy of it to train."""
+    shutil.copytree(prepared, tmp_path / "root")
+    return tmp_path / "root"

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from tests.train import night
-from tests.train.logged import save_random_adapter
 from warehouse.lake import Lake
 
 NUM_KILLS = 20
@@ -54,14 +53,9 @@ def _state(lake):
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_twenty_kills_at_random_change_nothing(tmp_path, empty_root, tiny_folder):
+def test_twenty_kills_at_random_change_nothing(tmp_path, prepared, tiny_folder):
     """The same bytes of weights and manifest and the same rows in the lake, however often and wherever it died."""
     chance = random.Random(20261201)  # noqa: S311 - no secret
-    prepared = tmp_path / "prepared"
-    shutil.copytree(empty_root, prepared / "lake")
-    save_random_adapter(prepared / "v1", tiny_folder, seed=1)
-    with Lake.open(prepared / "lake") as lake:
-        night.fill(lake, prepared, tiny_folder)
     straight = tmp_path / "straight"
     shutil.copytree(prepared, straight)
     begun = time.monotonic()

@@ -22,7 +22,6 @@ from tests.train.logged import (
     model_settings,
     plain_action_logprobs,
     plain_model,
-    save_random_adapter,
     served_by,
 )
 from train import new_version, run
@@ -36,30 +35,12 @@ WEIGHTS = Path("run/policy/adapter_model.safetensors")
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory, empty_root, tiny_folder):
-    """A folder with a lake and an adapter, ready to be trained, to be copied."""
-    root = tmp_path_factory.mktemp("night") / "root"
-    shutil.copytree(empty_root, root / "lake")
-    save_random_adapter(root / "v1", tiny_folder, seed=1)
-    with Lake.open(root / "lake") as lake:
-        night.fill(lake, root, tiny_folder)
-    return root
-
-
-@pytest.fixture(scope="session")
 def finished(tmp_path_factory, prepared, tiny_folder):
     """The same, trained without a break; read only."""
     root = tmp_path_factory.mktemp("finished") / "root"
     shutil.copytree(prepared, root)
     with Lake.open(root / "lake") as lake:
         return root, night.replay(lake, root, tiny_folder)
-
-
-@pytest.fixture
-def root(tmp_path, prepared):
-    """A copy to train."""
-    shutil.copytree(prepared, tmp_path / "root")
-    return tmp_path / "root"
 
 
 def _die(*_arguments, **_named):

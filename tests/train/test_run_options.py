@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from transformers import AutoModelForCausalLM
 
 from tests.train import night
-from tests.train.logged import NOW, admit, plain_action_logprobs, save_random_adapter
+from tests.train.logged import NOW, admit, plain_action_logprobs
 from train.alarms import AlarmSettings
 from train.checkpoint import latest_checkpoint
 from train.deadline import first_moment
@@ -19,24 +19,6 @@ from train.policy import Policy
 from train.registry import policies, policy, weights_of
 from train.replay import CriticSettings, TrainSettings, train
 from warehouse.lake import Lake
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory, empty_root, tiny_folder):
-    """A night that is ready to be trained, to be copied."""
-    root = tmp_path_factory.mktemp("prepared") / "root"
-    shutil.copytree(empty_root, root / "lake")
-    save_random_adapter(root / "v1", tiny_folder, seed=1)
-    with Lake.open(root / "lake") as lake:
-        night.fill(lake, root, tiny_folder)
-    return root
-
-
-@pytest.fixture
-def root(prepared, tmp_path):
-    """A copy to train."""
-    shutil.copytree(prepared, tmp_path / "root")
-    return tmp_path / "root"
 
 
 def settings_of(**changes):

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from schemas.errors import TrainingError, UsageError
 from schemas.progress import silent
 from tests.train import night
-from tests.train.logged import NOW, save_random_adapter
+from tests.train.logged import NOW
 from train.launch import Job, train_in_ranks
 from train.replay import TrainReport
 from warehouse.lake import Lake
@@ -24,16 +24,6 @@ METHODS = {
     "every weight": {"method": "flash_reinforce", "options": {"trust": 10.0}, "weights": "full"},
     "an adapter and a critic": {"method": "sao", "options": {}, "critic": {"warmup_updates": 1}},
 }
-
-
-@pytest.fixture
-def root(tmp_path, empty_root, tiny_folder):
-    """A night that is ready to be trained."""
-    shutil.copytree(empty_root, tmp_path / "two" / "lake")
-    save_random_adapter(tmp_path / "two" / "v1", tiny_folder, seed=1)
-    with Lake.open(tmp_path / "two" / "lake") as lake:
-        night.fill(lake, tmp_path / "two", tiny_folder)
-    return tmp_path / "two"
 
 
 def job_of(root, base, **settings):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import InputError, UsageError
 from train.plan import Admitted, Plan, manifest_sha256
-from train.run_traces import RunTraces, at_revisions
-from train.sequences import SEQUENCE_COLUMNS, LoggedSequence, by_trace, sequences_from_table
+from train.run_traces import RunTraces
+from train.sequences import LoggedSequence
 
 if TYPE_CHECKING:
     from warehouse.lake import Lake
 
-_FACTS = ("trace_id", "trace_revision", "sequence_index", "ask_id", "workload", "split")
+_FACTS = ("trace_id", "ask_id", "workload", "split")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,28 +75,13 @@ def admitted_run(lake: Lake, *, run_id: str, run_folder: Path, reads_heads: bool
 
 def read_batches(lake: Lake, run: AdmittedRun) -> Iterator[tuple[AdmittedTrace, ...]]:
     """The traces of each batch in its order, at the revisions that were judged, one batch in memory at a time."""
+    traces = RunTraces(lake, run.run_id, reads_heads=False)
     for batch in run.batches:
-        yield _read(lake, run, batch)
-
-
-def _read(lake: Lake, run: AdmittedRun, batch: Sequence[Admitted]) -> tuple[AdmittedTrace, ...]:
-    wanted = {trace.trace_id: trace for trace in batch}
-    columns = list(dict.fromkeys((*SEQUENCE_COLUMNS, *_FACTS)))
-    read = lake.read("traces", columns=columns, where={"trace_id": list(wanted)})
-    table = at_revisions(read, {name: trace.trace_revision for name, trace in wanted.items()})
-    facts = {row["trace_id"]: row for row in table.select(list(_FACTS)).to_pylist()}
-    found = {
-        trace[0].trace_id: trace
-        for trace in by_trace(sequence for sequence in sequences_from_table(table) if sequence.num_action_tokens)
-    }
-    missing = sorted(wanted.keys() - found.keys())
-    if missing:
-        raise UsageError(
-            f"run {run.run_id}: {len(missing)} admitted traces, such as {missing[0]}, are no longer in the lake; "
-            "expected those that were judged; they were erased since, so begin another run"
-        )
-    _require_not_held_out(facts)
-    return tuple(_trace(trace, facts[trace.trace_id], found[trace.trace_id], run) for trace in batch)
+        read, rows = traces.read_with(batch, _FACTS)
+        facts = {row["trace_id"]: row for row in rows.select(list(_FACTS)).to_pylist()}
+        found = {trace[0].trace_id: trace for trace in read}
+        _require_not_held_out(facts)
+        yield tuple(_trace(trace, facts[trace.trace_id], found[trace.trace_id], run) for trace in batch)
 
 
 def _require_not_held_out(facts: dict[str, dict[str, Any]]) -> None:

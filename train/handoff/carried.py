@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -13,6 +12,7 @@ from train.handoff.admitted import AdmittedTrace
 from train.methods import terms
 from train.methods.catalog import Method
 from train.sequences import LoggedSequence
+from train.trace_batch import Facts, batch_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,18 +53,8 @@ def carried(traces: Sequence[AdmittedTrace], method: Method, aggregation: str) -
 
 def checked_batch(traces: Sequence[AdmittedTrace]) -> Batch:
     """The action tokens of the traces as a batch of float64, which refuses what is no log-probability."""
-    grouped = all(trace.ask_id is not None for trace in traces)
-    rows: list[dict[str, Any]] = []
-    for trace in traces:
-        for sequence in trace.sequences:
-            row: dict[str, Any] = {
-                "trace_id": trace.trace_id,
-                "sequence_index": sequence.sequence_index,
-                "reward": trace.reward,
-                "behavior_logprobs": sequence.action_logprobs,
-            }
-            rows.append(row | ({"group": trace.ask_id} if grouped else {}))
-    return Batch.from_rows(rows, dtype=torch.float64)
+    facts = {trace.trace_id: Facts(trace.reward, trace.ask_id) for trace in traces}
+    return batch_of([trace.sequences for trace in traces], facts, dtype=torch.float64)
 
 
 def _ask(trace: AdmittedTrace) -> str:
